@@ -1,0 +1,58 @@
+"""The feeder thread of a worker's result queue: time and size of each hand-over, and the batches it had to drop."""
+
+from __future__ import annotations
+
+from types import ModuleType
+from typing import Any
+
+from .. import exceptions
+from ..format import H_ROLE, ROLE_WORKER, Kind
+from ..guard import Guard
+from ..patching import Undo, replace, together
+from ..process import process
+from ..recorder import clock
+
+MODULES = ("multiprocessing.queues",)
+OWES = (Kind.HANDOVER,)
+
+
+def install(module: ModuleType, guard: Guard) -> Undo:
+    return together(
+        replace(module._ForkingPickler, "dumps", lambda original: _dumps(original, guard)),
+        replace(module.Queue, "_on_queue_feeder_error", lambda original: _dropped(original, guard)),
+    )
+
+
+def _dumps(original: Any, guard: Guard) -> Any:
+    def dumps(cls: Any, *args: Any, **kwargs: Any) -> Any:
+        recorder = process.recorder
+        if recorder is None or recorder.words[H_ROLE] != ROLE_WORKER:
+            return original(cls, *args, **kwargs)
+        start = clock()
+        data = original(cls, *args, **kwargs)
+        try:
+            now = clock()
+            recorder.total(recorder.total_slot(Kind.HANDOVER), now - start)
+            recorder.event(Kind.HANDOVER, 0, start, now - start, len(data))
+            recorder.cost(clock() - now)
+        except Exception as error:
+            if guard.theirs(error):
+                raise
+        return data
+
+    return dumps
+
+
+def _dropped(original: Any, guard: Guard) -> Any:
+    """A batch that cannot be sent is dropped with a traceback, and the main process waits for it for ever."""
+
+    def _on_queue_feeder_error(error: Exception, obj: Any) -> None:
+        try:
+            if process.recorder is not None:
+                exceptions.keep(error, "feeder")
+        except Exception as ours:
+            if guard.theirs(ours):
+                raise
+        original(error, obj)
+
+    return _on_queue_feeder_error

@@ -1,0 +1,95 @@
+"""`torch.utils.data.DataLoader`: creation, iterators, and every wait for a batch."""
+
+from __future__ import annotations
+
+from types import ModuleType
+from typing import Any
+
+from ..format import Kind
+from ..guard import Guard, clean
+from ..loaders import Cursor, adopt, begin_pass, entry_of, note_length, pass_begun, pass_failed
+from ..patching import Undo, replace, together
+
+MODULES = ("torch.utils.data.dataloader",)
+OWES = (Kind.LOADER, Kind.ITERATOR, Kind.WORKER, Kind.WAIT, Kind.FIRST_WAIT, Kind.BODY, Kind.PASS_END)
+
+
+def install(module: ModuleType, guard: Guard) -> Undo:
+    loader, iterator = module.DataLoader, module._BaseDataLoaderIter
+    return together(
+        replace(loader, "__init__", lambda original: _init(original, guard)),
+        replace(loader, "__len__", lambda original: _len(original, guard)),
+        replace(loader, "__iter__", lambda original: iterate(original, guard)),
+        replace(iterator, "__next__", lambda original: _next(original, guard)),
+    )
+
+
+def _init(original: Any, guard: Guard) -> Any:
+    def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
+        try:
+            original(self, *args, **kwargs)
+        except Exception as error:
+            clean(error)
+            raise
+        guard.quietly(entry_of, self)
+
+    return __init__
+
+
+def _len(original: Any, guard: Guard) -> Any:
+    def __len__(self: Any) -> int:
+        length: int = original(self)
+        guard.quietly(note_length, self, length)
+        return length
+
+    return __len__
+
+
+def iterate(original: Any, guard: Guard) -> Any:
+    """For `__iter__` of every DataLoader class that has its own."""
+
+    def __iter__(self: Any) -> Any:
+        guard.quietly(begin_pass, self)
+        try:
+            iterator = original(self)
+        except Exception as error:
+            guard.quietly(pass_failed, self, error)
+            clean(error)
+            raise
+        guard.quietly(pass_begun, self, iterator)
+        return iterator
+
+    return __iter__
+
+
+def _next(original: Any, guard: Guard) -> Any:
+    def __next__(self: Any) -> Any:
+        cursor: Cursor | None = None
+        try:
+            cursor = getattr(self, "_unstuck", None) or adopt(self)
+            if cursor is not None:
+                cursor.waits()
+        except Exception as error:
+            if guard.theirs(error):
+                raise
+            cursor = None
+        try:
+            data = original(self)
+        except StopIteration:
+            if cursor is not None:
+                guard.quietly(cursor.ends)
+            raise
+        except Exception as error:
+            if cursor is not None:
+                guard.quietly(cursor.fails)
+            clean(error)
+            raise
+        if cursor is not None:
+            try:
+                cursor.arrives()
+            except Exception as error:
+                if guard.theirs(error):
+                    raise
+        return data
+
+    return __next__

@@ -1,0 +1,79 @@
+"""What user code may say of itself. Harmless, and nearly free, when nothing records."""
+
+from __future__ import annotations
+
+import os
+from pathlib import PurePath
+from types import TracebackType
+
+from .exceptions import remember
+from .format import Kind
+from .guard import is_ours
+from .process import process
+from .recorder import Recorder, clock
+
+
+class stage:  # noqa: N801  (used like a function)
+    """`with unstuck.stage("decode", item=path):` times a part of the user's own work and says what it is about."""
+
+    __slots__ = ("item", "name", "recorder", "started")
+
+    def __init__(self, name: str, item: object = None) -> None:
+        self.name = name
+        self.item = item
+        self.started = 0
+        self.recorder: Recorder | None = None
+
+    def __enter__(self) -> stage:
+        self.recorder = recorder = process.recorder
+        if recorder is not None:
+            try:
+                self.started = clock()
+                key = recorder.intern(self.name)
+                recorder.board_text(recorder.board_slot(Kind.STAGE, key), Kind.STAGE, key, self.started, _text(self.item), 1)
+            except Exception as error:
+                if not is_ours(error):
+                    raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        recorder = self.recorder
+        if recorder is None or recorder is not process.recorder:
+            return
+        try:
+            if error is not None:
+                remember(error, {"stage": self.name, "item": _text(self.item)})
+            now = clock()
+            key = recorder.intern(self.name)
+            recorder.total(recorder.total_slot(Kind.STAGE, key), now - self.started)
+            recorder.event(Kind.STAGE, key, self.started, now - self.started)
+            recorder.board(recorder.board_slot(Kind.STAGE, key), Kind.STAGE, key, now)
+            recorder.cost(clock() - now)
+        except Exception as ours:
+            if not is_ours(ours):
+                raise
+
+
+def _text(item: object) -> str:
+    """Only of types whose text is no code of the user's."""
+    if type(item) in (str, int, float):
+        return str(item)
+    if isinstance(item, PurePath):
+        return os.fspath(item)
+    return "" if item is None else type(item).__name__
+
+
+def progress(name: str, have: int, need: int = 0, unit: str = "") -> None:
+    """Say how far something has come: `unstuck.progress("token buffer", have, need, unit="tokens")`."""
+    recorder = process.recorder
+    if recorder is None:
+        return
+    try:
+        key = recorder.intern(name)
+        slot = recorder.board_slot(Kind.PROGRESS, key)
+        recorder.board(slot, Kind.PROGRESS, key, clock(), int(have), int(need), recorder.intern(unit))
+    except Exception as error:
+        if not is_ours(error):
+            raise

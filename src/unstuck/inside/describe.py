@@ -1,0 +1,123 @@
+"""Describes a DataLoader and its dataset from what lies open in their attributes, running none of the user's code."""
+
+from __future__ import annotations
+
+import re
+import sys
+from types import FrameType
+from typing import Any
+
+from .guard import is_library
+
+PARAMETERS = (
+    "batch_size",
+    "num_workers",
+    "prefetch_factor",
+    "drop_last",
+    "pin_memory",
+    "persistent_workers",
+    "timeout",
+    "in_order",
+)
+ATTRIBUTES = 16
+ITERABLE = 1  # torch's _DatasetKind.Iterable
+SECRET = re.compile(r"token|secret|passw|credential|api_?key", re.IGNORECASE)
+
+
+def describe_loader(loader: Any) -> dict[str, Any]:
+    known: dict[str, Any] = {name: getattr(loader, name, None) for name in PARAMETERS}
+    sampler, batch_sampler = getattr(loader, "sampler", None), getattr(loader, "batch_sampler", None)
+    known.update(
+        type=type_name(loader),
+        sampler=type_name(sampler),
+        batch_sampler=type_name(batch_sampler),
+        shuffle=type(sampler).__name__ == "RandomSampler",
+        collate_fn=_name(getattr(loader, "collate_fn", None)),
+        worker_init_fn=_name(getattr(loader, "worker_init_fn", None)),
+        context=_context(loader),
+        created=_user_line(sys._getframe(1)),
+        **_describe_dataset(getattr(loader, "dataset", None), getattr(loader, "_dataset_kind", 0)),
+    )
+    return known
+
+
+def describe_iterator(iterator: Any) -> dict[str, Any]:
+    """The same as far as an iterator knows it: the loader itself is out of reach."""
+    known: dict[str, Any] = {name: getattr(iterator, "_" + name, None) for name in PARAMETERS}
+    known.update(
+        type=type_name(iterator),
+        sampler=type_name(getattr(iterator, "_index_sampler", None)),
+        collate_fn=_name(getattr(iterator, "_collate_fn", None)),
+        created=None,
+        **_describe_dataset(getattr(iterator, "_dataset", None), getattr(iterator, "_dataset_kind", 0)),
+    )
+    return known
+
+
+def _describe_dataset(dataset: Any, kind: int) -> dict[str, Any]:
+    inner = dataset
+    for _ in range(4):  # torch's Subset and the like hold the user's dataset
+        if not type(inner).__module__.startswith("torch.utils.data") or not hasattr(inner, "dataset"):
+            break
+        inner = inner.dataset
+    iterable = kind == ITERABLE
+    return {
+        "dataset": type_name(dataset),
+        "dataset_inner": type_name(inner),
+        "iterable": iterable,
+        "reads_at": _code(inner, ("__iter__",) if iterable else ("__getitem__", "__getitems__")),
+        "attributes": _attributes(inner),
+    }
+
+
+def _attributes(dataset: Any) -> dict[str, Any]:
+    """Plain values as they are, containers by their size, everything else by its type."""
+    found: dict[str, Any] = {}
+    for name, value in list(getattr(dataset, "__dict__", {}).items())[:ATTRIBUTES]:
+        if type(value) in (int, float, bool, type(None)):
+            found[name] = value
+        elif type(value) is str:
+            found[name] = "[redacted]" if SECRET.search(name) else value[:200]
+        elif type(value) in (list, tuple, dict, set):
+            found[name] = f"{type(value).__name__} of {len(value)}"
+        else:
+            found[name] = type(value).__name__
+    return found
+
+
+def type_name(value: object) -> str | None:
+    """Also what JSON shows of anything it cannot."""
+    return None if value is None else f"{type(value).__module__}.{type(value).__qualname__}"
+
+
+def _name(value: object) -> str | None:
+    if value is None:
+        return None
+    return f"{getattr(value, '__module__', '')}.{getattr(value, '__qualname__', type(value).__name__)}"
+
+
+def _context(loader: Any) -> str | None:
+    context = getattr(loader, "multiprocessing_context", None)
+    if context is None:
+        multiprocessing = sys.modules.get("multiprocessing")
+        return None if multiprocessing is None else multiprocessing.get_start_method(allow_none=True)
+    return getattr(context, "_name", None)
+
+
+def _code(dataset: object, names: tuple[str, ...]) -> dict[str, Any] | None:
+    for name in names:
+        code = getattr(getattr(type(dataset), name, None), "__code__", None)
+        if code is not None:
+            return {"file": code.co_filename, "line": code.co_firstlineno, "function": getattr(code, "co_qualname", code.co_name)}
+    return None
+
+
+def _user_line(frame: FrameType | None) -> dict[str, Any] | None:
+    """The first line up the stack that is neither ours nor a library's."""
+    while frame is not None:
+        file = frame.f_code.co_filename
+        if not is_library(file):
+            return {"file": file, "line": frame.f_lineno, "function": frame.f_code.co_name}
+        frame = frame.f_back
+    return None
+

@@ -1,0 +1,172 @@
+"""What is kept of an exception: type, message, frames, the sample and the files it was about."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import threading
+from types import FrameType, TracebackType
+from typing import Any
+
+from . import format as f
+from .exits import note_dead_workers
+from .guard import HERE, clean, quietly
+from .process import process
+from .recorder import clock
+
+MESSAGE_LENGTH = 1500
+FRAMES = 24
+PATHS = 3
+
+
+def keep(error: BaseException, how: str, **facts: Any) -> None:
+    """Write an exception down as this process's last words."""
+    recorder = process.recording()
+    if recorder is None:
+        return
+    recorder.event(f.Kind.EXCEPTION, 0, clock(), 0, recorder.intern(type(error).__name__))
+    recorder.last_words(json.dumps(describe(error, how, {**remembered(error), **facts}), ensure_ascii=False))
+
+
+def describe(error: BaseException, how: str, facts: dict[str, Any]) -> dict[str, Any]:
+    frames = list(_frames(error.__traceback__))
+    known: dict[str, Any] = {
+        "how": how,
+        "at": clock(),
+        "thread": threading.current_thread().name,
+        "type": type(error).__name__,
+        "message": message_of(error),
+        "frames": [
+            {"file": frame.f_code.co_filename, "line": line, "function": frame.f_code.co_name} for frame, line in frames
+        ][-FRAMES:],
+        "causes": _causes(error),
+        "paths": _paths(error, [frame for frame, _ in frames]),
+        "shm": _shm(),
+    }
+    known.update(facts)
+    return known
+
+
+def message_of(error: BaseException) -> str:
+    """The message, or both ends of it: a worker's exception reaches the main process with a traceback inside."""
+    try:
+        text = str(error)
+    except Exception:  # noqa: BLE001  (the user's own __str__ fails; torch and Python shrug at the same place)
+        text = "<no message: str() failed>"
+    if len(text) <= MESSAGE_LENGTH:
+        return text
+    half = MESSAGE_LENGTH // 2
+    return f"{text[:half]} … {text[-half:]}"
+
+
+def _frames(trace: TracebackType | None) -> Any:
+    while trace is not None:
+        if not trace.tb_frame.f_code.co_filename.startswith(HERE):
+            yield trace.tb_frame, trace.tb_lineno
+        trace = trace.tb_next
+
+
+def _causes(error: BaseException) -> list[dict[str, str]]:
+    causes: list[dict[str, str]] = []
+    seen = {id(error)}
+    following = error.__cause__ or error.__context__
+    while following is not None and id(following) not in seen and len(causes) < 4:
+        seen.add(id(following))
+        causes.append({"type": type(following).__name__, "message": message_of(following)[:300]})
+        following = following.__cause__ or following.__context__
+    return causes
+
+
+def _paths(error: BaseException, frames: list[FrameType]) -> list[str]:
+    """Files the error may be about: the one it names, then those the innermost frames hold. Nothing is opened."""
+    found: list[str] = []
+    named = getattr(error, "filename", None)
+    candidates = [named] if isinstance(named, (str, bytes, os.PathLike)) else []
+    for frame in reversed(frames):
+        candidates += [_as_path(value) for value in list(frame.f_locals.values())[:60]]
+    for candidate in candidates:
+        path = _as_path(candidate)
+        if path and path not in found:
+            found.append(path)
+        if len(found) == PATHS:
+            break
+    return found
+
+
+def _as_path(value: object) -> str | None:
+    if isinstance(value, os.PathLike) and type(value).__module__.startswith("pathlib"):
+        value = os.fspath(value)
+    elif type(value).__module__ in ("_io", "tarfile", "zipfile", "gzip"):
+        value = getattr(value, "name", None)
+    if isinstance(value, bytes):
+        value = os.fsdecode(value)
+    if type(value) is not str or not 1 < len(value) < 400 or os.sep not in value or "\n" in value:
+        return None
+    is_code = value.endswith((".py", ".so", ".pyc")) or value.startswith(sys.prefix) or " " * 2 in value
+    return None if is_code or not os.path.basename(value) else value
+
+
+def _shm() -> list[int] | None:
+    """Size and free bytes of /dev/shm at this moment, as this process sees it."""
+    try:
+        disk = os.statvfs("/dev/shm")
+    except OSError:
+        return None
+    return [disk.f_blocks * disk.f_frsize, disk.f_bavail * disk.f_frsize]
+
+
+def install_hooks() -> None:
+    """Uncaught exceptions of the main thread and of threads, on their way to whoever prints them."""
+    _wrap_main_hook()
+    _wrap_thread_hook()
+
+
+def _wrap_main_hook() -> None:
+    original = sys.excepthook
+
+    def excepthook(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+        clean(error)
+        quietly(uncaught, error)
+        original(kind, error, error.__traceback__)
+
+    sys.excepthook = excepthook
+
+
+def _wrap_thread_hook() -> None:
+    original = threading.excepthook
+
+    def excepthook(arguments: Any) -> None:
+        if arguments.exc_value is not None:
+            quietly(keep, arguments.exc_value, "thread")
+        original(arguments)
+
+    threading.excepthook = excepthook
+
+
+def uncaught(error: BaseException) -> None:
+    """The exception that ends the program, with what was remembered of it where it was raised."""
+    if process.recorder is not None and not isinstance(error, SystemExit):
+        note_dead_workers()
+        keep(error, "uncaught")
+
+
+def remember(error: BaseException, facts: dict[str, Any]) -> None:
+    """Facts about an exception that may or may not end the program. Kept by identity: nothing is put on the object."""
+    known = _failures.get(id(error), {})
+    _failures.clear()
+    _failures[id(error)] = {**facts, **known}
+
+
+def remembered(error: BaseException) -> dict[str, Any]:
+    following: BaseException | None = error
+    for _ in range(6):
+        if following is None:
+            break
+        if id(following) in _failures:
+            return _failures[id(following)]
+        following = following.__cause__ or following.__context__
+    return {}
+
+
+_failures: dict[int, dict[str, Any]] = {}

@@ -1,0 +1,117 @@
+"""The recording's file format, described once for the writer inside and the reader outside.
+
+A recording is one file of little-endian 8-byte words, written by one process through a shared mapping and read by
+others at any moment, also after `kill -9`:
+
+    header | board | totals | ring | strings | last words
+
+Whatever may be read while it is written is guarded. A board entry holds two copies and a version word whose lowest
+bit names the valid one. A ring slot's sequence word is zeroed first and written last. Strings and last words are
+published by a length word that is stored after the bytes. The magic word of the header is stored last of all.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+MAGIC = int.from_bytes(b"UNSTUCK\x01", "little")
+VERSION = 1
+WORD = 8
+MASK = (1 << 64) - 1
+
+# Header words.
+H_MAGIC, H_VERSION, H_SIZE, H_PID, H_STARTED, H_PARENT = range(6)
+H_ROLE, H_RANK, H_LOCAL_RANK, H_WORLD, H_WORKER, H_WORKERS = range(6, 12)
+H_MONOTONIC, H_WALL, H_ENDED, H_ENDED_HOW, H_STRINGS_USED, H_LAST_WORDS = range(12, 18)
+H_COST, H_COST_COUNT, H_COST_MAX, H_STRINGS_LOST = range(18, 22)
+H_SECTIONS = 24  # offset and count (of entries, slots, records, bytes, bytes) of each section
+HEADER_SIZE = 4096
+
+# Roles. RANK, WORKER and the like are stored plus one, so that 0 means "none".
+ROLE_OTHER, ROLE_MAIN, ROLE_WORKER, ROLE_LAUNCHER = range(4)
+ROLES = ("other", "main", "worker", "launcher")
+
+# How a process said goodbye. 0: it did not.
+ENDED_EXIT, ENDED_LOOP, ENDED_RUN = range(1, 4)
+ENDINGS = ("", "interpreter exit", "worker loop returned", "process function returned")
+
+# Board: a version word (padded), then two copies of eight words and a text.
+BOARD_TEXT = 256
+BOARD_COPY = 8 * WORD + BOARD_TEXT
+BOARD_ENTRY = 8 * WORD + 2 * BOARD_COPY
+B_KIND, B_KEY, B_SINCE, B_A, B_B, B_C, B_D, B_TEXT_LENGTH = range(8)
+
+# Totals: kind, key, count, sum, max, then a histogram over the bit length of the nanoseconds.
+TOTAL_BUCKETS = 43
+TOTAL_WORDS = 5 + TOTAL_BUCKETS
+T_KIND, T_KEY, T_COUNT, T_SUM, T_MAX, T_BUCKETS = range(6)
+
+# Ring: sequence, kind, key, start, duration, a, b, c.
+RING_WORDS = 8
+R_SEQUENCE, R_KIND, R_KEY, R_START, R_DURATION, R_A, R_B, R_C = range(8)
+
+
+class Kind:
+    """What an event, a total or a board entry is about. `a`, `b`, `c` (`d` on the board) mean what stands behind it."""
+
+    LOADER = 1  # ring: a description (string)
+    ITERATOR = 2  # ring: a pass, b workers
+    ITERATOR_FAILED = 3  # ring: a pass, b message (string)
+    WORKER = 4  # ring: a pid, b worker
+    WAIT = 5  # ring: a batch, b pass; board: a batch, b pass, c batches in all, d optimizer steps
+    FIRST_WAIT = 6  # totals
+    BODY = 7  # totals; board as WAIT: the batch has arrived and the loop's body runs
+    PASS_END = 8  # ring: a batches, b pass
+    FETCH = 9  # ring: a samples, b nanoseconds of collate, c first index; board: a batches, b samples, c index
+    SAMPLE = 10  # ring: a index, b position in the stream; board as FETCH, with the index as text if no number
+    COLLATE = 11  # totals; board as FETCH
+    HANDOVER = 12  # totals; ring: a bytes
+    IDLE = 13  # totals; board as FETCH: the worker waits for its next index
+    OPTIMIZER = 14  # totals
+    STAGE = 15  # totals and ring by name; board: the item as text
+    PROGRESS = 16  # board: a have, b need, c unit (string)
+    EXIT = 17  # ring: a pid, b status as multiprocessing gives it, c how it was learned
+    EXCEPTION = 18  # ring: a type (string)
+    ADAPTER_FAILED = 19  # ring: a what happened (string)
+    ADAPTER = 20  # ring: an adapter was installed, by name
+    LENGTH = 21  # ring: a length of the dataset plus one, b length of the loader plus one
+    FETCH_CPU = 22  # totals: processor time of the fetching thread
+
+
+EXIT_REAPED, EXIT_PEEKED = 1, 2
+
+
+class Layout(NamedTuple):
+    """How many entries each section has."""
+
+    board: int
+    totals: int
+    ring: int
+    strings: int
+    last_words: int
+
+    def sections(self) -> list[tuple[int, int]]:
+        """Offset in bytes and count of every section, in file order."""
+        sizes = (
+            self.board * BOARD_ENTRY,
+            self.totals * TOTAL_WORDS * WORD,
+            self.ring * RING_WORDS * WORD,
+            self.strings,
+            self.last_words,
+        )
+        found = []
+        offset = HEADER_SIZE
+        for size, count in zip(sizes, self, strict=True):
+            found.append((offset, count))
+            offset += size
+        return found
+
+    def size(self) -> int:
+        offset, count = self.sections()[-1]
+        return offset + count
+
+
+S_BOARD, S_TOTALS, S_RING, S_STRINGS, S_LAST_WORDS = range(5)
+
+MAIN_LAYOUT = Layout(board=64, totals=256, ring=32768, strings=512 * 1024, last_words=64 * 1024)
+WORKER_LAYOUT = Layout(board=32, totals=64, ring=2048, strings=32 * 1024, last_words=16 * 1024)

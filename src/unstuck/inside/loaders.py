@@ -1,0 +1,211 @@
+"""What is known of each DataLoader of this process, and where each of its iterators stands."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from . import exits
+from .describe import describe_iterator, describe_loader, type_name
+from .exceptions import message_of
+from .format import ROLE_MAIN, Kind
+from .process import process, write_rank
+from .recorder import Recorder, clock
+from .weak import ByIdentity
+
+
+class Entry:
+    """One DataLoader: its number, how often it was iterated, how much it gave."""
+
+    def __init__(self, number: int, description: dict[str, Any]) -> None:
+        self.number = number
+        self.description = description
+        self.recorder: Recorder | None = None
+        self.passes = self.batches = self.steps = 0
+        self.length = 0
+        self.begun = 0
+        self.pids: tuple[int, ...] = ()
+
+    def bind(self, recorder: Recorder) -> None:
+        """Describe the loader in this process's recording; again in a forked child that goes on using it."""
+        self.recorder = recorder
+        text = json.dumps(self.description, ensure_ascii=False, default=type_name)
+        recorder.event(Kind.LOADER, self.number, clock(), 0, recorder.intern(text))
+        self.slot = recorder.board_slot(Kind.LOADER, self.number)
+        self.waits = recorder.total_slot(Kind.WAIT, self.number)
+        self.first_waits = recorder.total_slot(Kind.FIRST_WAIT, self.number)
+        self.bodies = recorder.total_slot(Kind.BODY, self.number)
+        self.starts = recorder.total_slot(Kind.ITERATOR, self.number)
+
+    def note_length(self, length: int, dataset: int = -1) -> None:
+        if self.recorder is not None and length != self.length:
+            self.length = length
+            self.recorder.event(Kind.LENGTH, self.number, clock(), 0, dataset + 1, length + 1)
+
+    def begin_pass(self) -> None:
+        self.begun = clock()
+        self.passes += 1
+        recorder = self.recorder
+        if recorder is not None:
+            write_rank(recorder)
+            recorder.board(self.slot, Kind.ITERATOR, self.number, self.begun, 0, self.passes, self.batches, self.steps)
+
+    def pass_failed(self, error: Exception) -> None:
+        recorder = self.recorder
+        if recorder is not None:
+            message = recorder.intern(f"{type(error).__name__}: {message_of(error)}"[:500])
+            recorder.event(
+                Kind.ITERATOR_FAILED, self.number, self.begun, clock() - self.begun, self.passes, message
+            )
+
+    def pass_begun(self, iterator: Any) -> None:
+        now = clock()
+        recorder = self.recorder
+        if recorder is None or not hasattr(iterator, "_num_workers"):
+            return
+        iterator._unstuck = Cursor(self)
+        workers = getattr(iterator, "_workers", ())
+        recorder.event(Kind.ITERATOR, self.number, self.begun, now - self.begun, self.passes, len(workers))
+        recorder.total(self.starts, now - self.begun)
+        pids = tuple(worker.pid for worker in workers)
+        if pids != self.pids:  # persistent workers stay the same
+            self.pids = pids
+            exits.iterators.set(iterator, workers)
+            for number, pid in enumerate(pids):
+                recorder.event(Kind.WORKER, self.number, now, 0, pid, number)
+        recorder.cost(clock() - now)
+
+
+class Cursor:
+    """Where one iterator stands. A step is what lies between two calls of its `__next__`."""
+
+    __slots__ = ("arrived", "batch", "entry", "number", "recorder", "started", "steps_seen")
+
+    def __init__(self, entry: Entry) -> None:
+        self.entry = entry
+        self.recorder = entry.recorder
+        self.number = entry.passes
+        self.batch = self.started = self.arrived = 0
+        self.steps_seen = process.optimizer_steps
+
+    def waits(self) -> None:
+        start = clock()
+        entry = self.entry
+        recorder = process.recorder
+        if recorder is not self.recorder:
+            recorder = self._rebind()
+        if recorder is None:
+            return
+        if self.arrived:
+            recorder.total(entry.bodies, start - self.arrived)
+            entry.steps += process.optimizer_steps - self.steps_seen
+            self.arrived = 0
+        self.started = start
+        process.loader = entry.number
+        recorder.board(entry.slot, Kind.WAIT, entry.number, start, self.batch, self.number, entry.batches, entry.steps)
+        recorder.cost(clock() - start)
+
+    def _rebind(self) -> Recorder | None:
+        """The process has forked in mid-epoch, and this copy of the iterator lives on in the child."""
+        self.recorder = recorder = process.recording(ROLE_MAIN)
+        if recorder is not None and self.entry.recorder is not recorder:
+            self.entry.bind(recorder)
+        return recorder
+
+    def arrives(self) -> None:
+        now = clock()
+        entry, recorder = self.entry, self.recorder
+        if recorder is None:
+            return
+        wait = now - self.started
+        recorder.event(Kind.WAIT, entry.number, self.started, wait, self.batch, self.number)
+        recorder.total(entry.waits if self.batch else entry.first_waits, wait)
+        self.batch += 1
+        entry.batches += 1
+        self.arrived = now
+        self.steps_seen = process.optimizer_steps
+        recorder.board(entry.slot, Kind.BODY, entry.number, now, self.batch, self.number, entry.batches, entry.steps)
+        recorder.cost(clock() - now)
+
+    def ends(self) -> None:
+        now = clock()
+        entry, recorder = self.entry, self.recorder
+        if recorder is not None:
+            recorder.event(Kind.PASS_END, entry.number, self.started, now - self.started, self.batch, self.number)
+            recorder.board(
+                entry.slot, Kind.PASS_END, entry.number, now, self.batch, self.number, entry.batches, entry.steps
+            )
+
+    def fails(self) -> None:
+        """An exception is leaving `__next__`: learn who died before the parent's own clean-up reaps them."""
+        if self.recorder is not None and exits.iterators:
+            exits.note_dead_workers()
+
+
+def adopt(iterator: Any) -> Cursor | None:
+    """For an iterator that was alive before recording began, or whose loader has an `__iter__` of its own."""
+    recorder = process.recording(ROLE_MAIN)
+    if recorder is None:
+        return None
+    entry = _new_entry(describe_iterator(iterator))
+    entry.bind(recorder)
+    entry.passes = 1
+    cursor = iterator._unstuck = Cursor(entry)
+    cursor.batch = entry.batches = getattr(iterator, "_num_yielded", 0)
+    if getattr(iterator, "_workers", None):
+        exits.iterators.set(iterator, iterator._workers)
+    return cursor
+
+
+def entry_of(loader: Any) -> Entry | None:
+    """The loader's entry, made and described at first sight. None when nothing records."""
+    recorder = process.recorder or process.recording(ROLE_MAIN)
+    if recorder is None:
+        return None
+    entry = _entries.get(loader)
+    if entry is None:
+        entry = _new_entry(describe_loader(loader))
+        _entries.set(loader, entry)
+    if entry.recorder is not recorder:
+        entry.bind(recorder)
+    return entry
+
+
+def note_length(loader: Any, length: int) -> None:
+    entry = entry_of(loader)
+    if entry is not None:
+        entry.note_length(length)
+
+
+def begin_pass(loader: Any) -> None:
+    entry = entry_of(loader)
+    if entry is not None:
+        entry.begin_pass()
+
+
+def pass_failed(loader: Any, error: Exception) -> None:
+    entry = entry_of(loader)
+    if entry is not None:
+        entry.pass_failed(error)
+
+
+def pass_begun(loader: Any, iterator: Any) -> None:
+    entry = entry_of(loader)
+    if entry is None:
+        return
+    entry.pass_begun(iterator)
+    # torch's own samplers have just asked the dataset for its length themselves.
+    sampler = type(loader.sampler)
+    standard = sampler.__module__ == "torch.utils.data.sampler" and sampler.__name__ in STANDARD_SAMPLERS
+    if standard and not entry.length:
+        entry.note_length(len(loader._index_sampler), len(loader.dataset))
+
+
+def _new_entry(description: dict[str, Any]) -> Entry:
+    _count.append(None)
+    return Entry(len(_count), description)
+
+
+STANDARD_SAMPLERS = ("SequentialSampler", "RandomSampler")
+_entries: ByIdentity[Entry] = ByIdentity()
+_count: list[None] = []

@@ -1,0 +1,141 @@
+"""This process's place in the run: its one recording, opened when first needed, never shared across a fork."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import sys
+
+from . import format as f
+from .recorder import Recorder, clock, started_ticks
+
+LAUNCHERS = ("torchrun", "torch.distributed.run", "torch.distributed.launch", "accelerate")
+
+KEPT_WORKERS = 64  # recordings of workers that are kept for each parent: 15 MB
+
+
+class Process:
+    """The recording of the running process, or the decision not to have one."""
+
+    def __init__(self) -> None:
+        self.recorder: Recorder | None = None
+        self.folder: str | None = None  # None: recording is switched off
+        self.refused = False
+        self.pid = os.getpid()
+        self.optimizer_steps = 0
+        self.loader = 0  # number of the loader that was asked last
+        os.register_at_fork(after_in_child=self._after_fork)
+
+    def record_into(self, folder: str) -> None:
+        self.folder = folder
+        self.refused = False
+        self.pid = os.getpid()
+
+    def _after_fork(self) -> None:
+        recorder, self.recorder = self.recorder, None
+        self.pid = os.getpid()
+        self.refused = False
+        if recorder is not None:
+            recorder.close()
+
+    def recording(self, role: int = f.ROLE_OTHER) -> Recorder | None:
+        """The recording, made now if there is none. Callers on a hot path look at `recorder` first."""
+        if self.recorder is None and self.folder is not None and not self.refused:
+            self._open(role)
+        return self.recorder
+
+    def _open(self, role: int) -> None:
+        path = f"{self.folder}/{os.uname().nodename}.{os.getppid()}.{self.pid}.{started_ticks()}.rec"
+        layout = f.WORKER_LAYOUT if role in (f.ROLE_WORKER, f.ROLE_OTHER) else f.MAIN_LAYOUT
+        try:
+            recorder = Recorder(path, layout)
+        except OSError as refusal:
+            self.refused = True
+            self._note_refusal(refusal)
+            return
+        recorder.words[f.H_ROLE] = role
+        write_rank(recorder)
+        recorder.publish()
+        self.recorder = recorder
+        atexit.register(self._at_exit)
+
+    def _note_refusal(self, refusal: OSError) -> None:
+        """An empty file needs no block even on a full disk; its name tells the watcher what happened."""
+        try:
+            os.close(os.open(f"{self.folder}/unrecorded-{self.pid}-{refusal.errno}", os.O_CREAT | os.O_CLOEXEC, 0o600))
+        except OSError:
+            return
+
+    def _at_exit(self) -> None:
+        self.ended(f.ENDED_EXIT)
+
+    def ended(self, how: int) -> None:
+        recorder = self.recorder
+        if recorder is not None and recorder.words[f.H_ENDED] == 0:
+            recorder.words[f.H_ENDED_HOW] = how
+            recorder.words[f.H_ENDED] = clock()
+
+
+def forget_old_workers(recorder: Recorder, workers: int) -> None:
+    """Workers that are started anew every epoch would fill the disk: the oldest that ended in order make room."""
+    folder, name = os.path.split(recorder.path)
+    node, parent, *_ = name.rsplit(".", 4)
+    siblings = [other for other in os.listdir(folder) if other.startswith(f"{node}.{parent}.")]
+    surplus = len(siblings) - max(KEPT_WORKERS, 2 * workers)
+    for other in sorted(siblings, key=lambda name: name.rsplit(".", 2)[1].zfill(20)):
+        if surplus <= 0:
+            return
+        if other != name and _ended_in_order(os.path.join(folder, other)):
+            surplus -= 1
+
+
+def _ended_in_order(path: str) -> bool:
+    """True if it was the recording of a worker whose loop returned; it is gone then."""
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            header = os.pread(fd, f.HEADER_SIZE, 0)
+        finally:
+            os.close(fd)
+        if int.from_bytes(header[f.H_ENDED_HOW * f.WORD :][: f.WORD], "little") != f.ENDED_LOOP:
+            return False
+        os.unlink(path)
+    except FileNotFoundError:
+        return True
+    except OSError:
+        return False
+    return True
+
+
+def write_rank(recorder: Recorder) -> None:
+    """Rank and world size as the launcher's variables have them; a later process group may know better."""
+    words = recorder.words
+    for word, name in ((f.H_RANK, "RANK"), (f.H_LOCAL_RANK, "LOCAL_RANK"), (f.H_WORLD, "WORLD_SIZE")):
+        value = os.environ.get(name, "")
+        if value.isdigit():
+            words[word] = int(value) + (word != f.H_WORLD)
+
+
+def role_of_interpreter() -> int | None:
+    """Main or launcher by what the interpreter runs; None for a child of multiprocessing, whose role shows later."""
+    arguments = iter(sys.orig_argv[1:])
+    program = ""
+    for argument in arguments:
+        if argument == "-m":
+            program = next(arguments, "")
+        elif argument == "-c":
+            program = next(arguments, "")
+            if "multiprocessing." in program or "--multiprocessing-fork" in sys.orig_argv:
+                return None
+        elif argument in ("-X", "-W"):
+            next(arguments, "")
+            continue
+        elif argument.startswith("-"):
+            continue
+        else:
+            program = os.path.basename(argument)
+        break
+    return f.ROLE_LAUNCHER if program.startswith(LAUNCHERS) else f.ROLE_MAIN
+
+
+process = Process()

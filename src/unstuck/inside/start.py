@@ -1,0 +1,68 @@
+"""Switches recording on in this process."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+from types import ModuleType
+
+from . import exceptions, run_folder, watcher
+from .format import Kind
+from .guard import Guard, quietly
+from .imports import finder
+from .process import process, role_of_interpreter
+from .recorder import clock
+
+
+def start() -> bool:
+    """Record this process, if it belongs to a run. True when it does; a second call changes nothing."""
+    if process.folder is not None:
+        return True
+    if run_folder.switched_off():
+        return False
+    try:
+        folder = run_folder.join()
+    except OSError:
+        return False
+    if folder is None:
+        return False
+    process.record_into(folder)
+    role = role_of_interpreter()
+    if role is not None:
+        process.recording(role)
+        quietly(watcher.begin)
+    sys.meta_path.insert(0, finder)
+    _install_adapters()
+    exceptions.install_hooks()
+    return True
+
+
+def _install_adapters() -> None:
+    folder = os.path.join(os.path.dirname(__file__), "adapters")
+    for file in sorted(os.listdir(folder)):
+        if file.endswith(".py") and file != "__init__.py":
+            adapter = importlib.import_module(f".adapters.{file[:-3]}", __package__)
+            for name in adapter.MODULES:
+                finder.when_imported(name, _Installer(adapter))
+
+
+class _Installer:
+    def __init__(self, adapter: ModuleType) -> None:
+        self.adapter = adapter
+
+    def __call__(self, module: ModuleType) -> None:
+        name = self.adapter.__name__.rpartition(".")[2]
+        guard = Guard(name, _report)
+        # A library of another version may lack what an adapter looks for: the adapter is missing then, not the run.
+        try:
+            guard.undo = self.adapter.install(module, guard)
+        except (AttributeError, ValueError, TypeError) as error:
+            _report(name, error)
+
+
+def _report(name: str, error: BaseException) -> None:
+    recorder = process.recorder
+    if recorder is not None:
+        text = recorder.intern(f"{name}: {type(error).__name__}: {exceptions.message_of(error)}"[:500])
+        recorder.event(Kind.ADAPTER_FAILED, recorder.intern(name), clock(), 0, text)

@@ -1,0 +1,38 @@
+"""The lines a watcher writes into the run folder as they come: an OOM kill may take it along at any moment."""
+
+from __future__ import annotations
+
+import msgspec
+
+from .evidence import Exit, Sample
+
+
+class Begin(msgspec.Struct, frozen=True, tag="begin"):
+    """The watcher starts; what does not change over the run."""
+
+    node: str
+    pid: int
+    cpus: int = 0
+    descriptor_limit: int | None = None
+    cgroup: str | None = None
+
+
+class Look(msgspec.Struct, frozen=True, tag="look"):
+    """One sample of the machine."""
+
+    sample: Sample
+
+
+class Gone(msgspec.Struct, frozen=True, tag="gone"):
+    """A process ended and the watcher saw how."""
+
+    exit: Exit
+
+
+class End(msgspec.Struct, frozen=True, tag="end"):
+    """The watcher has seen the run to its end."""
+
+    at: float
+
+
+Line = Begin | Look | Gone | End

@@ -1,0 +1,110 @@
+"""Findings and the report that carries them, as people and machines read them."""
+
+from __future__ import annotations
+
+from enum import Enum
+
+import msgspec
+
+from .evidence import Evidence, Place
+
+SCHEMA = 1
+
+
+class Symptom(Enum):
+    """What a run shows. The order is their weight."""
+
+    CRASHED = "crashed"
+    STUCK = "stuck"
+    WRONG = "wrong"
+    SLOW = "slow"
+
+    @property
+    def weight(self) -> int:
+        return list(Symptom).index(self)
+
+
+class Remedy(msgspec.Struct, frozen=True):
+    """What to do: a person reads the text, a machine can run the commands."""
+
+    text: str
+    commands: list[str] = []
+
+
+class Subject(msgspec.Struct, frozen=True):
+    """What a finding is about: a sample, a file, a loader."""
+
+    kind: str
+    name: str
+
+
+class Finding(msgspec.Struct, frozen=True):
+    """One cause, with who, where, what, the evidence for it and the remedy."""
+
+    cause: str
+    seen: list[str]
+    remedy: Remedy
+    node: str | None = None
+    rank: int | None = None
+    worker: int | None = None
+    pid: int | None = None
+    onset_s: float | None = None
+    where: Place | None = None
+    subject: Subject | None = None
+    rule: str = ""
+    symptom: str = ""
+    role: str = "root"
+    because_of: str | None = None
+
+
+class Activity(msgspec.Struct, frozen=True):
+    """What one rank is doing now, or was doing last."""
+
+    rank: int | None
+    doing: str
+    since_s: float = 0.0
+    moving: bool = False
+    have: int | None = None
+    need: int | None = None
+    unit: str = ""
+
+
+class NotChecked(msgspec.Struct, frozen=True):
+    """Rules that could not judge, and what they would have needed."""
+
+    needs: str
+    rules: list[str]
+
+
+class Overhead(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What the recording itself has cost, measured by the recorder."""
+
+    per_step_us: float | None = None
+    per_sample_us: float | None = None
+    share_of_step: float | None = None
+    longest_us: float = 0.0
+    recorded_bytes: int = 0
+
+
+class RunName(msgspec.Struct, frozen=True):
+    """Which run a report is about."""
+
+    id: str
+    command: list[str]
+    started: float
+    host: str
+
+
+class Report(msgspec.Struct, frozen=True):
+    """The verdict on a run. With its evidence it can be drawn again, sent, and judged by newer rules."""
+
+    unstuck: str
+    run: RunName
+    state: str
+    findings: list[Finding] = []
+    activities: list[Activity] = []
+    not_checked: list[NotChecked] = []
+    overhead: Overhead = Overhead()
+    notes: list[str] = []
+    evidence: str | Evidence | None = None
+    schema: int = SCHEMA

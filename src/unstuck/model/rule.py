@@ -1,0 +1,46 @@
+"""The shape of a rule and of its judgement."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Literal
+
+import msgspec
+
+from .evidence import Evidence
+from .report import Finding, Symptom
+
+Check = Callable[[Evidence], Iterator[Finding]]
+Verdict = Literal["found", "clear", "unknown", "broken"]
+
+
+class Rule(msgspec.Struct, frozen=True):
+    """A check with what it explains, what it needs, and which other rules' findings it makes a consequence."""
+
+    check: Check
+    explains: Symptom
+    needs: tuple[str, ...]
+    outranks: tuple[str, ...] = ()
+
+    @property
+    def name(self) -> str:
+        return self.check.__module__.rpartition(".")[2].replace("_", "-")
+
+
+class Judgement(msgspec.Struct, frozen=True):
+    """What one rule says of one run."""
+
+    rule: str
+    verdict: Verdict
+    findings: list[Finding] = []
+    missing: list[str] = []
+    error: str = ""
+
+
+def rule(explains: Symptom, needs: tuple[str, ...], outranks: tuple[str, ...] = ()) -> Callable[[Check], Rule]:
+    """Declare a rule: `needs` names sections of Evidence, `outranks` names rules."""
+
+    def declare(check: Check) -> Rule:
+        return Rule(check, explains, needs, outranks)
+
+    return declare

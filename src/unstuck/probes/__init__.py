@@ -1,0 +1,1 @@
+"""Look at what exists: one file per section of Evidence."""

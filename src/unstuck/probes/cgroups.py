@@ -1,0 +1,115 @@
+"""Memory and processor limits of a process, from cgroup v1 or v2, leaf and ancestors."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import NamedTuple
+
+UNLIMITED = 1 << 60  # v1 writes "no limit" as a huge number
+
+
+class MemoryUse(NamedTuple):
+    """Of the cgroup with the smallest limit above a process. `used` leaves out page cache, which can be given back."""
+
+    limit: int | None
+    used: int | None
+    peak: int | None
+    oom_kills: dict[str, int]
+
+
+def memory(pid: int) -> MemoryUse:
+    chain = _chain(pid, "memory")
+    kills = {str(folder): count for folder in chain if (count := _oom_kills(folder)) is not None}
+    limited = [(limit, folder) for folder in chain if (limit := _limit(folder)) is not None]
+    if not limited:
+        return MemoryUse(None, None, None, kills)
+    limit, folder = min(limited)
+    current = _number(folder / "memory.current", folder / "memory.usage_in_bytes")
+    peak = _number(folder / "memory.peak", folder / "memory.max_usage_in_bytes")
+    used = None if current is None else max(current - _page_cache(folder), 0)
+    return MemoryUse(limit, used, peak, kills)
+
+
+def oom_kills_now(folders: list[str]) -> dict[str, int]:
+    """The counters of cgroups known by name, for a look after the run."""
+    return {name: count for name in folders if (count := _oom_kills(Path(name))) is not None}
+
+
+def leaf(pid: int) -> str | None:
+    chain = _chain(pid, "memory")
+    return str(chain[0]) if chain else None
+
+
+def processor_quota(pid: int) -> float | None:
+    """Processors that cgroups grant, if they limit them."""
+    found = []
+    for folder in _chain(pid, "cpu"):
+        quota, _, period = _text(folder / "cpu.max").partition(" ")
+        if not quota:
+            quota, period = _text(folder / "cpu.cfs_quota_us"), _text(folder / "cpu.cfs_period_us")
+        if quota.isdigit() and period.isdigit() and int(period):
+            found.append(int(quota) / int(period))
+    return min(found, default=None)
+
+
+def _chain(pid: int, controller: str) -> list[Path]:
+    """The cgroup folder of a process for a controller and all folders above it, leaf first."""
+    unified = ""
+    for line in _text(Path(f"/proc/{pid}/cgroup")).splitlines():
+        _, controllers, path = line.split(":", 2)
+        if controller in controllers.split(","):
+            return _folders(pid, "cgroup", controller, path)
+        if not controllers:
+            unified = path
+    return _folders(pid, "cgroup2", "", unified) if unified else []
+
+
+def _folders(pid: int, kind: str, controller: str, path: str) -> list[Path]:
+    for line in _text(Path(f"/proc/{pid}/mountinfo")).splitlines():
+        before, _, after = line.partition(" - ")
+        mount, described = before.split(), after.split()
+        if described[0] == kind and (not controller or controller in described[-1].split(",")):
+            root, point = mount[3], Path(mount[4])
+            inner = path[len(root) :] if root != "/" and path.startswith(root) else path
+            folder = point / inner.lstrip("/")
+            if not folder.is_dir():
+                folder = point
+            return [folder, *(one for one in folder.parents if one == point or point in one.parents)]
+    return []
+
+
+def _limit(folder: Path) -> int | None:
+    limit = _number(folder / "memory.max", folder / "memory.limit_in_bytes")
+    return None if limit is None or limit >= UNLIMITED else limit
+
+
+def _oom_kills(folder: Path) -> int | None:
+    for name in ("memory.events", "memory.oom_control"):
+        for line in _text(folder / name).splitlines():
+            key, _, count = line.partition(" ")
+            if key == "oom_kill":
+                return int(count)
+    return None
+
+
+def _page_cache(folder: Path) -> int:
+    wanted = {"total_inactive_file", "total_active_file"}
+    found = dict(line.split(" ", 1) for line in _text(folder / "memory.stat").splitlines() if " " in line)
+    if not wanted & set(found):
+        wanted = {"inactive_file", "active_file"}
+    return sum(int(found.get(name, 0)) for name in wanted)
+
+
+def _number(*paths: Path) -> int | None:
+    for path in paths:
+        text = _text(path)
+        if text.isdigit():
+            return int(text)
+    return None
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text().strip()
+    except OSError:
+        return ""

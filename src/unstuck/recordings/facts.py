@@ -1,0 +1,206 @@
+"""Turns one recording into the Process section of Evidence."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from ..inside import format as f
+from ..inside.format import Kind
+from ..model.evidence import Failure, Fetching, Loader, Place, Process, Progress, Timing
+from .reader import BoardEntry, Recording
+
+PHASES = {
+    Kind.ITERATOR: "starting the iterator",
+    Kind.WAIT: "waiting for a batch",
+    Kind.BODY: "in the loop's body",
+    Kind.PASS_END: "between passes",
+    Kind.FETCH: "fetching",
+    Kind.SAMPLE: "loading a sample",
+    Kind.COLLATE: "collating",
+    Kind.IDLE: "waiting for an index",
+}
+NOTHING = f.MASK
+
+
+class Facts:
+    """Reads one recording with times counted from the beginning of the run."""
+
+    def __init__(self, recording: Recording, run_started: float) -> None:
+        self.recording = recording
+        self.run_started = run_started
+        self.totals = recording.totals()
+        self.ring = recording.ring()
+        self.board = recording.board()
+
+    def process(self) -> Process:
+        header = self.recording.header
+        role = f.ROLES[header[f.H_ROLE]] if header[f.H_ROLE] < len(f.ROLES) else "other"
+        ended = header[f.H_ENDED]
+        return Process(
+            node=node_of(self.recording.path),
+            pid=header[f.H_PID],
+            parent=header[f.H_PARENT],
+            role=role,
+            rank=_less_one(header[f.H_RANK]),
+            local_rank=_less_one(header[f.H_LOCAL_RANK]),
+            world=header[f.H_WORLD] or None,
+            worker=_less_one(header[f.H_WORKER]),
+            workers=header[f.H_WORKERS] or None,
+            opened=self.at(header[f.H_MONOTONIC]),
+            last_sign=self._last_sign(),
+            ended=self.at(ended) if ended else None,
+            ended_how=f.ENDINGS[header[f.H_ENDED_HOW]] if header[f.H_ENDED_HOW] < len(f.ENDINGS) else "",
+            alive=_is_alive(header[f.H_PID], header[f.H_STARTED]),
+            loaders=self._loaders(),
+            fetching=self._fetching(),
+            stages=self._by_name(Kind.STAGE),
+            progress=[self._progress(entry) for entry in self.board if entry.kind == Kind.PROGRESS],
+            optimizer=self.timing(Kind.OPTIMIZER, 0),
+            failure=self._failure(),
+            cost=_seconds(header[f.H_COST_COUNT], header[f.H_COST], header[f.H_COST_MAX], []),
+            adapters_failed=[self.recording.string(one[f.R_A]) for one in self.events(Kind.ADAPTER_FAILED)],
+        )
+
+    def at(self, moment: int) -> float:
+        return round(self.recording.seconds(moment) - self.run_started, 3)
+
+    def events(self, kind: int, key: int | None = None) -> list[list[int]]:
+        return [one for one in self.ring if one[f.R_KIND] == kind and key in (None, one[f.R_KEY])]
+
+    def timing(self, kind: int, key: int) -> Timing:
+        total = self.totals.get((kind, key))
+        return _seconds(*total[:3], total[3:]) if total else Timing()
+
+    def _last_sign(self) -> float:
+        stamps = [one[f.R_START] + one[f.R_DURATION] for one in self.ring] + [one.since for one in self.board]
+        return self.at(max(stamps, default=self.recording.header[f.H_MONOTONIC]))
+
+    def _by_name(self, kind: int) -> dict[str, Timing]:
+        keys = [key for known, key in self.totals if known == kind]
+        return {self.recording.string(key): self.timing(kind, key) for key in keys}
+
+    def _loaders(self) -> list[Loader]:
+        descriptions = {one[f.R_KEY]: one[f.R_A] for one in self.events(Kind.LOADER)}
+        return [self._loader(number, self.recording.string(text)) for number, text in sorted(descriptions.items())]
+
+    def _loader(self, number: int, description: str) -> Loader:
+        known: dict[str, Any] = msgspec.json.decode(description) if description else {}
+        lengths = self.events(Kind.LENGTH, number)
+        failures = self.events(Kind.ITERATOR_FAILED, number)
+        board = next((one for one in self.board if one.key == number and one.kind in LOADER_KINDS), None)
+        fields = {
+            "number": number,
+            "dataset": known.pop("dataset_inner", None) or "",
+            "passes": board.b if board else 0,
+            "batches": board.c if board else 0,
+            "optimizer_steps": board.d if board else 0,
+            "now": PHASES.get(board.kind, "") if board else "",
+            "now_since": self.at(board.since) if board else 0.0,
+            "waits": self.timing(Kind.WAIT, number),
+            "first_waits": self.timing(Kind.FIRST_WAIT, number),
+            "bodies": self.timing(Kind.BODY, number),
+            "starts": self.timing(Kind.ITERATOR, number),
+            "dataset_length": max((one[f.R_A] for one in lengths), default=0) - 1,
+            "length": lengths[-1][f.R_B] - 1 if lengths else None,
+            "failed": self.recording.string(failures[-1][f.R_B]) if failures else None,
+            "pids": [one[f.R_A] for one in self.events(Kind.WORKER, number)][-256:],
+        }
+        if fields["dataset_length"] == -1:
+            fields["dataset_length"] = None
+        wanted = {name: value for name, value in known.items() if name in Loader.__struct_fields__ and value is not None}
+        return msgspec.convert({**wanted, **fields}, Loader, strict=False, from_attributes=True)
+
+    def _fetching(self) -> list[Fetching]:
+        loaders = sorted(key for kind, key in self.totals if kind == Kind.FETCH)
+        return [self._fetching_for(number) for number in loaders]
+
+    def _fetching_for(self, number: int) -> Fetching:
+        board = next((one for one in self.board if one.key == number and one.kind in FETCH_KINDS), None)
+        return Fetching(
+            loader=number,
+            batches=board.a if board else 0,
+            samples=board.b if board else 0,
+            fetches=self.timing(Kind.FETCH, number),
+            sample_times=self.timing(Kind.SAMPLE, number),
+            collates=self.timing(Kind.COLLATE, number),
+            cpu=self.timing(Kind.FETCH_CPU, number),
+            idle=self.timing(Kind.IDLE, number),
+            handovers=self.timing(Kind.HANDOVER, 0),
+            now=PHASES.get(board.kind, "") if board else "",
+            now_since=self.at(board.since) if board else 0.0,
+            index=_index(board) if board and board.kind in (Kind.SAMPLE, Kind.COLLATE) else None,
+        )
+
+    def _progress(self, entry: BoardEntry) -> Progress:
+        name, unit = self.recording.string(entry.key), self.recording.string(entry.c)
+        return Progress(name=name, have=_signed(entry.a), need=_signed(entry.b), unit=unit, since=self.at(entry.since))
+
+    def _failure(self) -> Failure | None:
+        said = self.recording.last_words()
+        if said is None:
+            return None
+        shm = said.pop("shm", None) or [None, None]
+        said["at"] = self.at(said.get("at", 0))
+        said["causes"] = [(one["type"], one["message"]) for one in said.get("causes", ())]
+        wanted = {name: value for name, value in said.items() if name in Failure.__struct_fields__ and value is not None}
+        return msgspec.convert({**wanted, "shm_size": shm[0], "shm_free": shm[1]}, Failure, strict=False)
+
+
+LOADER_KINDS = (Kind.ITERATOR, Kind.WAIT, Kind.BODY, Kind.PASS_END)
+FETCH_KINDS = (Kind.FETCH, Kind.SAMPLE, Kind.COLLATE, Kind.IDLE)
+
+
+def node_of(path: Path) -> str:
+    return path.name.rsplit(".", 4)[0]
+
+
+def place(frame: dict[str, Any]) -> Place:
+    return Place(file=frame["file"], line=frame["line"], function=frame["function"])
+
+
+def _less_one(word: int) -> int | None:
+    return word - 1 if word else None
+
+
+def _signed(word: int) -> int:
+    return word - (1 << 64) if word >> 63 else word
+
+
+def _index(entry: BoardEntry) -> int | str | None:
+    if entry.text:
+        return entry.text
+    return None if entry.c == NOTHING else _signed(entry.c)
+
+
+def _seconds(count: int, total: int, longest: int, buckets: list[int]) -> Timing:
+    return Timing(
+        count=count,
+        total=total / 1e9,
+        longest=longest / 1e9,
+        p50=_quantile(buckets, 0.50, longest),
+        p95=_quantile(buckets, 0.95, longest),
+    )
+
+
+def _quantile(buckets: list[int], share: float, longest: int) -> float:
+    """The middle of the bucket in which the quantile lies: right within a factor of 1.5."""
+    wanted = sum(buckets) * share
+    seen = 0
+    for bits, count in enumerate(buckets):
+        seen += count
+        if count and seen >= wanted:
+            return float(min(1.5 * 2 ** max(bits - 1, 0), longest)) / 1e9
+    return 0.0
+
+
+def _is_alive(pid: int, started: int) -> bool:
+    """Whether this very process still runs here: a pid alone may have been given away."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()
+    except OSError:
+        return False
+    return int(stat[19]) == started and stat[0] not in (b"Z", b"X") and os.path.exists(f"/proc/{pid}")

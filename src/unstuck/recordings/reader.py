@@ -1,0 +1,153 @@
+"""Reads one recording file, while it is being written or long after its process is gone."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ..errors import UserError
+from ..inside import format as f
+
+Words = npt.NDArray[np.uint64]
+ATTEMPTS = 20
+
+
+class Unfinished(Exception):
+    """A recording whose process was still opening it: it has no identity yet and says nothing."""
+
+
+class BoardEntry:
+    """What something is doing, and since when."""
+
+    def __init__(self, words: list[int], text: str) -> None:
+        self.kind, self.key, self.since, self.a, self.b, self.c, self.d, _ = words
+        self.text = text
+
+
+class Recording:
+    """A consistent copy of one process's recording."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        data = _read(path)
+        self._words: Words = np.frombuffer(data, dtype="<u8", count=len(data) // f.WORD)
+        self._bytes = data
+        header = self._words
+        self.header: list[int] = header[: f.H_SECTIONS].tolist()
+        pairs = header[f.H_SECTIONS : f.H_SECTIONS + 10].tolist()
+        self._sections = list(zip(pairs[0::2], pairs[1::2], strict=True))
+
+    def seconds(self, moment: int) -> float:
+        """A monotonic stamp as seconds since the epoch."""
+        return (self.header[f.H_WALL] + moment - self.header[f.H_MONOTONIC]) / 1e9
+
+    def ring(self) -> list[list[int]]:
+        """Ring records in the order they were written; a slot that was being written is left out."""
+        offset, count = self._sections[f.S_RING]
+        start = offset // f.WORD
+        slots = self._words[start : start + count * f.RING_WORDS].reshape(count, f.RING_WORDS)
+        sequences = slots[:, f.R_SEQUENCE]
+        valid = slots[(sequences != 0) & (sequences % count == np.arange(count, dtype=np.uint64))]
+        ordered: list[list[int]] = valid[np.argsort(valid[:, f.R_SEQUENCE])].tolist()
+        return ordered
+
+    def totals(self) -> dict[tuple[int, int], list[int]]:
+        """Totals by kind and key, as count, sum, longest and buckets."""
+        offset, count = self._sections[f.S_TOTALS]
+        start = offset // f.WORD
+        slots = self._words[start : start + count * f.TOTAL_WORDS].reshape(count, f.TOTAL_WORDS)
+        return {(row[f.T_KIND], row[f.T_KEY]): row[f.T_COUNT :] for row in slots.tolist() if row[f.T_KIND]}
+
+    def board(self) -> list[BoardEntry]:
+        offset, count = self._sections[f.S_BOARD]
+        found = []
+        for number in range(count):
+            at = (offset + number * f.BOARD_ENTRY) // f.WORD
+            version = int(self._words[at])
+            if version:
+                copy = at + 8 + (version & 1) * (f.BOARD_COPY // f.WORD)
+                words = self._words[copy : copy + 8].tolist()
+                start = (copy + 8) * f.WORD
+                text = self._bytes[start : start + min(words[f.B_TEXT_LENGTH], f.BOARD_TEXT)]
+                found.append(BoardEntry(words, text.decode("utf-8", "replace")))
+        return found
+
+    def string(self, number: int) -> str:
+        """An interned string; empty when the table was full."""
+        offset, size = self._sections[f.S_STRINGS]
+        used = min(self.header[f.H_STRINGS_USED], size)
+        if not 0 < number <= used:
+            return ""
+        at = offset + number - 1
+        length = int(self._words[at // f.WORD])
+        return self._bytes[at + f.WORD : at + f.WORD + min(length, size)].decode("utf-8", "replace")
+
+    def last_words(self) -> dict[str, Any] | None:
+        offset, size = self._sections[f.S_LAST_WORDS]
+        length = min(self.header[f.H_LAST_WORDS], size)
+        try:
+            said = json.loads(self._bytes[offset : offset + length]) if length else None
+        except ValueError:
+            return None
+        return said if isinstance(said, dict) else None
+
+
+def _read(path: Path) -> bytes:
+    """The file's bytes, taken so that no guarded part changed on the way. Ring slots that did are emptied."""
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise UserError(f"{path} cannot be read ({error.strerror})", "check its permissions") from error
+    _validate(path, data)
+    for _ in range(ATTEMPTS):
+        again = path.read_bytes()
+        if len(again) == len(data) and _guards(again) == _guards(data):
+            break
+        data = again
+    return data if again == data else _without_torn_slots(data, again)
+
+
+def _without_torn_slots(data: bytes, later: bytes) -> bytes:
+    """A slot whose sequence number is the same before and after its words were read was read whole."""
+    before = np.frombuffer(data, dtype="<u8", count=len(data) // f.WORD).copy()
+    after = np.frombuffer(later, dtype="<u8", count=len(data) // f.WORD)
+    offset, count = (int(before[f.H_SECTIONS + 2 * f.S_RING + one]) for one in (0, 1))
+    slots = slice(offset // f.WORD, offset // f.WORD + count * f.RING_WORDS, f.RING_WORDS)
+    before[slots] = np.where(before[slots] == after[slots], before[slots], 0)
+    return before.tobytes() + data[len(before) * f.WORD :]
+
+
+def _guards(data: bytes) -> list[int]:
+    """The version words of the board and the published lengths: equal before and after means a clean copy."""
+    words = np.frombuffer(data, dtype="<u8", count=len(data) // f.WORD)
+    offset, count = int(words[f.H_SECTIONS]), int(words[f.H_SECTIONS + 1])
+    versions = words[offset // f.WORD : (offset + count * f.BOARD_ENTRY) // f.WORD : f.BOARD_ENTRY // f.WORD]
+    guards: list[int] = versions.tolist()
+    return [*guards, int(words[f.H_STRINGS_USED]), int(words[f.H_LAST_WORDS])]
+
+
+def _validate(path: Path, data: bytes) -> None:
+    if len(data) < f.HEADER_SIZE:
+        raise UserError(f"{path} is cut short", "the disk may have been full; the other recordings are still read")
+    words = np.frombuffer(data[: f.HEADER_SIZE], dtype="<u8")
+    magic, version, size = (int(words[at]) for at in (f.H_MAGIC, f.H_VERSION, f.H_SIZE))
+    if magic == 0 and size in (0, len(data)):
+        raise Unfinished
+    if magic != f.MAGIC:
+        raise UserError(f"{path} is not a recording of unstuck", "remove it from the run folder")
+    if version > f.VERSION:
+        raise UserError(
+            f"{path} was written by a newer unstuck (format {version}, this one reads {f.VERSION})",
+            "upgrade unstuck here",
+        )
+    if size != len(data):
+        raise UserError(f"{path} is cut short ({len(data):,} of {size:,} bytes)", "copy the run folder again")
+    offset, count = 0, 0
+    for number, unit in enumerate((f.BOARD_ENTRY, f.TOTAL_WORDS * f.WORD, f.RING_WORDS * f.WORD, 1, 1)):
+        offset, count = (int(words[f.H_SECTIONS + 2 * number + one]) for one in (0, 1))
+        if offset % f.WORD or offset + count * unit > size:
+            raise UserError(f"{path} is damaged: a section lies outside the file", "copy the run folder again")

@@ -1,0 +1,34 @@
+"""Finds the rules: every file of every family. Adding a rule edits no other file."""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib import import_module
+from pathlib import Path
+
+from ..model.rule import Rule
+
+HEADINGS = ("What it looks at", "Why it happens", "What to do", "How sure it is")
+
+
+@cache
+def all_rules() -> dict[str, Rule]:
+    """Rules by name. A file without a rule is a mistake and says so."""
+    found: dict[str, Rule] = {}
+    for path in sorted(Path(__file__).parent.glob("*/*.py")):
+        if path.name == "__init__.py":
+            continue
+        module = import_module(f"{__package__}.{path.parent.name}.{path.stem}")
+        check = getattr(module, "check", None)
+        if not isinstance(check, Rule):
+            raise TypeError(f"{path} has no check declared with @rule")
+        if check.name in found:
+            raise TypeError(f"{path}: there are two rules named {check.name}")
+        found[check.name] = check
+    return found
+
+
+def documentation(rule: Rule) -> str:
+    """The rule's own words: its module's docstring."""
+    module = import_module(rule.check.__module__)
+    return (module.__doc__ or "").strip()

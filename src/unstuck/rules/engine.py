@@ -1,0 +1,58 @@
+"""Runs every rule on the evidence and tells roots from consequences."""
+
+from __future__ import annotations
+
+import msgspec
+
+from ..model.evidence import Evidence
+from ..model.report import Finding, Symptom
+from ..model.rule import Judgement, Rule
+from .discovery import all_rules
+
+
+def judge(evidence: Evidence) -> list[Judgement]:
+    return [judge_one(rule, evidence) for rule in all_rules().values()]
+
+
+def judge_one(rule: Rule, evidence: Evidence) -> Judgement:
+    """found, clear, unknown (a section it needs was not looked at) or broken (it raised; nothing else suffers)."""
+    missing = [section for section in rule.needs if getattr(evidence, section) is None]
+    if missing:
+        return Judgement(rule.name, "unknown", missing=missing)
+    try:
+        findings = [
+            msgspec.structs.replace(finding, rule=rule.name, symptom=rule.explains.value)
+            for finding in rule.check(evidence)
+        ]
+    except Exception as error:  # noqa: BLE001  (any bug of one rule is that rule's verdict)
+        return Judgement(rule.name, "broken", error=f"{type(error).__name__}: {error}")
+    return Judgement(rule.name, "found" if findings else "clear", findings=findings)
+
+
+def rank_findings(judgements: list[Judgement]) -> list[Finding]:
+    """Most important first. What a finding's rule outranks is its consequence."""
+    rules = all_rules()
+    found = [finding for judgement in judgements for finding in judgement.findings]
+    present = {finding.rule for finding in found}
+    ranked = []
+    for finding in found:
+        above = [name for name in sorted(present) if finding.rule in rules[name].outranks]
+        root = _topmost(above, present) if above else None
+        ranked.append(
+            finding if root is None else msgspec.structs.replace(finding, role="consequence", because_of=root)
+        )
+    return sorted(ranked, key=_weight)
+
+
+def _topmost(above: list[str], present: set[str]) -> str:
+    """The rule above all the others: one that no other of them outranks."""
+    rules = all_rules()
+    for name in above:
+        if not any(name in rules[other].outranks for other in present):
+            return name
+    return above[0]
+
+
+def _weight(finding: Finding) -> tuple[bool, int, float]:
+    onset = finding.onset_s if finding.onset_s is not None else float("inf")
+    return finding.role != "root", Symptom(finding.symptom).weight, onset

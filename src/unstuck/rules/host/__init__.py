@@ -1,0 +1,1 @@
+"""The processes themselves and the machine under them."""

@@ -1,0 +1,1 @@
+"""Follows a live run from outside."""

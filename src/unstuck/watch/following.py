@@ -1,0 +1,90 @@
+"""Follows the recorded processes of one node: samples the machine, notes who ends and how."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+
+from ..model.evidence import Exit, Sample
+from ..model.journal import Begin
+from ..probes import cgroups, host
+from .journal import Journal
+from .pidfd import Pidfd
+
+TICK = 0.5
+PATIENCE = 10  # ticks for which the status of an ended process is still asked for
+
+
+class Following:
+    """The watcher's eyes. `pid` is the process whose view of the machine counts: the command, or the first rank."""
+
+    def __init__(self, folder: Path, recordings: Path, pid: int, started: float) -> None:
+        self.folder = folder
+        self.recordings = recordings
+        self.pid = pid
+        self.started = started
+        self.journal = Journal(
+            folder,
+            Begin(
+                node=os.uname().nodename,
+                pid=pid,
+                cpus=host.cpus(pid),
+                descriptor_limit=host.descriptor_limit(pid),
+                cgroup=cgroups.leaf(pid),
+            ),
+        )
+        self._handles: dict[int, Pidfd] = {}
+        self._ended: dict[int, int] = {}
+        self._known: set[str] = set()
+        self._last: Sample | None = None
+
+    def now(self) -> float:
+        return time.time() - self.started
+
+    def tick(self) -> None:
+        self._meet_new()
+        self._note_ended()
+        self._last = host.sample(self.pid, list(self._handles), self.folder, self.now())
+        self.journal.look(self._last)
+
+    def anyone(self) -> bool:
+        return bool(self._handles)
+
+    def _meet_new(self) -> None:
+        try:
+            names = os.listdir(self.recordings)
+        except OSError:
+            return
+        for name in names:
+            if name.endswith(".rec") and name not in self._known:
+                self._known.add(name)
+                pid = int(name.rsplit(".", 3)[1])
+                try:
+                    self._handles[pid] = Pidfd(pid)
+                except OSError:
+                    continue
+
+    def _note_ended(self) -> None:
+        for pid, handle in list(self._handles.items()):
+            if not handle.ended():
+                continue
+            status = handle.status()
+            self._ended[pid] = self._ended.get(pid, 0) + 1
+            if status is not None:
+                self.journal.gone(Exit(pid=pid, status=status, at=round(self.now(), 3), how="pidfd"))
+            if status is not None or self._ended[pid] > PATIENCE:
+                handle.close()
+                del self._handles[pid]
+
+    def child_ended(self, status: int) -> None:
+        """The command itself, whose status the watcher has as its parent."""
+        self.journal.gone(Exit(pid=self.pid, status=status, at=round(self.now(), 3), how="waited"))
+
+    def finish(self) -> None:
+        """The last look, at the counters of the cgroups that the training was in: its own processes are gone."""
+        self._meet_new()
+        self._note_ended()
+        if self._last is not None:
+            self.journal.look(host.counters_after(self._last, self.now()))
+        self.journal.end(round(self.now(), 3))
