@@ -15,6 +15,7 @@ from .process import process
 from .recorder import Recorder, clock, pack_board
 
 NO_INDEX = -1
+CPU_EVERY = 8  # batches: asking for a thread's processor time is a system call
 SHOWN = 64  # indices of a failing batch that are written down
 
 
@@ -24,6 +25,7 @@ class Stream:
     def __init__(self, recorder: Recorder, loader: int) -> None:
         self.recorder = recorder
         self.loader = loader
+        self.in_worker = recorder.words[f.H_ROLE] == f.ROLE_WORKER
         self.batches = self.samples = self.ended = 0
         self.slot = recorder.board_slot(Kind.FETCH, loader)
         self.fetches = recorder.total_slot(Kind.FETCH, loader)
@@ -48,11 +50,9 @@ class Fetch:
         self.first = NO_INDEX
         self.index: Any = None
         self.started = start = clock()
-        self.cpu = thread_time_ns()
-        recorder = stream.recorder
+        self.cpu = 0 if stream.batches % CPU_EVERY else thread_time_ns()
         if stream.ended:
-            recorder.total(stream.idle, start - stream.ended)
-        recorder.board(stream.slot, Kind.FETCH, stream.loader, start, stream.batches, stream.samples, NO_INDEX)
+            stream.recorder.total(stream.idle, start - stream.ended)
 
     def samples(self) -> Iterator[Any]:
         """The batch's indices, one by one: when the fetcher takes the next, the sample before it is done.
@@ -99,7 +99,7 @@ class Fetch:
         if spent > self.longest:
             self.longest = spent
         recorder = stream.recorder
-        recorder.words[stream.sample_times + f.T_BUCKETS + min(spent.bit_length(), f.TOTAL_BUCKETS - 1)] += 1
+        recorder.words[stream.sample_times + f.T_BUCKETS + spent.bit_length()] += 1
         recorder.event(Kind.SAMPLE, stream.loader, self.mark, spent, index, stream.samples)
         stream.samples += 1
 
@@ -112,8 +112,8 @@ class Fetch:
         recorder = stream.recorder
         words, slot = recorder.words, stream.sample_times
         words[slot + f.T_SUM] += now - self.started
-        words[slot + f.T_MAX] = max(words[slot + f.T_MAX], self.longest)
-        words[slot + f.T_COUNT] += self.count
+        if self.longest > words[slot + f.T_MAX]:
+            words[slot + f.T_MAX] = self.longest
         index = self.index if type(self.index) is int else NO_INDEX
         recorder.board(stream.slot, Kind.COLLATE, stream.loader, now, stream.batches, stream.samples, index)
 
@@ -125,20 +125,24 @@ class Fetch:
         if collate:
             recorder.total(stream.collates, collate)
         recorder.total(stream.fetches, now - self.started)
-        recorder.total(stream.cpu, thread_time_ns() - self.cpu)
+        if self.cpu:
+            recorder.total(stream.cpu, thread_time_ns() - self.cpu)
         recorder.event(Kind.FETCH, stream.loader, self.started, now - self.started, self.count, collate, self.first)
         stream.batches += 1
         self.over()
         recorder.cost(clock() - now + self.cost * self.count)
 
     def over(self) -> None:
+        self.indices = ()  # it refers back to us: without the cycle both go at once
         stream = self.stream
+        if not stream.in_worker:
+            return  # the loader's own board entry tells the rest
         stream.ended = now = clock()
         stream.recorder.board(stream.slot, Kind.IDLE, stream.loader, now, stream.batches, stream.samples, NO_INDEX)
 
     def failed(self, error: Exception) -> None:
         """Keep what the fetcher was about: in a worker at once, in the main process only if it ends the program."""
-        index = self.index if self.index is not None else _index_in(error.__traceback__)
+        index = self.index if self.index is not None else _first_index(error.__traceback__)
         facts: dict[str, Any] = {
             "batch": self.stream.batches,
             "position": self.stream.samples,
@@ -147,7 +151,7 @@ class Fetch:
         }
         if isinstance(self.indices, list):
             facts["indices"] = [one for one in list.__iter__(self.indices) if type(one) in (int, str)][:SHOWN]
-        if self.stream.recorder.words[f.H_ROLE] == f.ROLE_WORKER:
+        if self.stream.in_worker:
             exceptions.keep(error, "fetch", **facts)
         else:
             exceptions.remember(error, facts)
@@ -177,6 +181,8 @@ def begin(fetcher: Any, index: Any, guard: Guard) -> Fetch | None:
     if type(index) is list and fetcher.auto_collation and not _fetches_batches(fetcher):
         fetch.indices = watched = Indices(index)
         watched.fetch = fetch
+    else:
+        recorder.board(stream.slot, Kind.FETCH, loader, fetch.started, stream.batches, stream.samples, NO_INDEX)
     return fetch
 
 
@@ -189,15 +195,14 @@ def _fetches_batches(fetcher: Any) -> bool:
     return bool(known)
 
 
-def _index_in(trace: TracebackType | None) -> Any:
-    """The index that the innermost `__getitem__` method on the way was called with."""
-    index = None
+def _first_index(trace: TracebackType | None) -> Any:
+    """The index that the first `__getitem__` method on the way was called with."""
     while trace is not None:
         code = trace.tb_frame.f_code
         if code.co_name == "__getitem__" and code.co_argcount == 2:
-            index = trace.tb_frame.f_locals.get(code.co_varnames[1], index)
+            return trace.tb_frame.f_locals.get(code.co_varnames[1])
         trace = trace.tb_next
-    return index
+    return None
 
 
 _streams: dict[int, Stream] = {}

@@ -41,10 +41,10 @@ BOARD_COPY = 8 * WORD + BOARD_TEXT
 BOARD_ENTRY = 8 * WORD + 2 * BOARD_COPY
 B_KIND, B_KEY, B_SINCE, B_A, B_B, B_C, B_D, B_TEXT_LENGTH = range(8)
 
-# Totals: kind, key, count, sum, max, then a histogram over the bit length of the nanoseconds.
-TOTAL_BUCKETS = 43
-TOTAL_WORDS = 5 + TOTAL_BUCKETS
-T_KIND, T_KEY, T_COUNT, T_SUM, T_MAX, T_BUCKETS = range(6)
+# Totals: kind, key, sum, max, then a histogram over the bit length of the nanoseconds, whose sum is the count.
+TOTAL_BUCKETS = 64
+TOTAL_WORDS = 4 + TOTAL_BUCKETS
+T_KIND, T_KEY, T_SUM, T_MAX, T_BUCKETS = range(5)
 
 # Ring: sequence, kind, key, start, duration, a, b, c.
 RING_WORDS = 8

@@ -25,6 +25,7 @@ class Entry:
         self.length = 0
         self.begun = 0
         self.pids: tuple[int, ...] = ()
+        self.cursor: Cursor | None = None  # of the newest pass
 
     def bind(self, recorder: Recorder) -> None:
         """Describe the loader in this process's recording; again in a forked child that goes on using it."""
@@ -44,6 +45,8 @@ class Entry:
 
     def begin_pass(self) -> None:
         self.begun = clock()
+        if self.cursor is not None and self.cursor.batch == 1 and self.recorder is not None:
+            self.cursor.body_ends(self.begun)  # next(iter(loader)) ends a step like this
         self.passes += 1
         recorder = self.recorder
         if recorder is not None:
@@ -63,7 +66,7 @@ class Entry:
         recorder = self.recorder
         if recorder is None or not hasattr(iterator, "_num_workers"):
             return
-        iterator._unstuck = Cursor(self)
+        self.cursor = iterator._unstuck = Cursor(self)
         workers = getattr(iterator, "_workers", ())
         recorder.event(Kind.ITERATOR, self.number, self.begun, now - self.begun, self.passes, len(workers))
         recorder.total(self.starts, now - self.begun)
@@ -97,13 +100,18 @@ class Cursor:
         if recorder is None:
             return
         if self.arrived:
-            recorder.total(entry.bodies, start - self.arrived)
-            entry.steps += process.optimizer_steps - self.steps_seen
-            self.arrived = 0
+            self.body_ends(start)
         self.started = start
         process.loader = entry.number
         recorder.board(entry.slot, Kind.WAIT, entry.number, start, self.batch, self.number, entry.batches, entry.steps)
         recorder.cost(clock() - start)
+
+    def body_ends(self, now: int) -> None:
+        entry = self.entry
+        if self.recorder is not None and self.arrived:
+            self.recorder.total(entry.bodies, now - self.arrived)
+            entry.steps += process.optimizer_steps - self.steps_seen
+            self.arrived = 0
 
     def _rebind(self) -> Recorder | None:
         """The process has forked in mid-epoch, and this copy of the iterator lives on in the child."""

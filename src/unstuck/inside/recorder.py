@@ -88,12 +88,10 @@ class Recorder:
 
     def total(self, slot: int, duration: int) -> None:
         words = self.words
-        bucket = slot + f.T_BUCKETS + min(duration.bit_length(), f.TOTAL_BUCKETS - 1)
-        words[bucket] += 1
+        words[slot + f.T_BUCKETS + duration.bit_length()] += 1
         words[slot + f.T_SUM] += duration
         if duration > words[slot + f.T_MAX]:
             words[slot + f.T_MAX] = duration
-        words[slot + f.T_COUNT] += 1
 
     def board_slot(self, kind: int, key: int = 0) -> int:
         """Where the board entry of a kind and key stands, as a byte offset."""

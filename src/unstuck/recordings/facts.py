@@ -61,7 +61,7 @@ class Facts:
             progress=[self._progress(entry) for entry in self.board if entry.kind == Kind.PROGRESS],
             optimizer=self.timing(Kind.OPTIMIZER, 0),
             failure=self._failure(),
-            cost=_seconds(header[f.H_COST_COUNT], header[f.H_COST], header[f.H_COST_MAX], []),
+            cost=_seconds(header[f.H_COST_COUNT], header[f.H_COST], header[f.H_COST_MAX]),
             adapters_failed=[self.recording.string(one[f.R_A]) for one in self.events(Kind.ADAPTER_FAILED)],
         )
 
@@ -73,7 +73,7 @@ class Facts:
 
     def timing(self, kind: int, key: int) -> Timing:
         total = self.totals.get((kind, key))
-        return _seconds(*total[:3], total[3:]) if total else Timing()
+        return _seconds(sum(total[2:]), *total) if total else Timing()
 
     def _last_sign(self) -> float:
         stamps = [one[f.R_START] + one[f.R_DURATION] for one in self.ring] + [one.since for one in self.board]
@@ -176,7 +176,7 @@ def _index(entry: BoardEntry) -> int | str | None:
     return None if entry.c == NOTHING else _signed(entry.c)
 
 
-def _seconds(count: int, total: int, longest: int, buckets: list[int]) -> Timing:
+def _seconds(count: int, total: int, longest: int, *buckets: int) -> Timing:
     return Timing(
         count=count,
         total=total / 1e9,
@@ -186,7 +186,7 @@ def _seconds(count: int, total: int, longest: int, buckets: list[int]) -> Timing
     )
 
 
-def _quantile(buckets: list[int], share: float, longest: int) -> float:
+def _quantile(buckets: tuple[int, ...], share: float, longest: int) -> float:
     """The middle of the bucket in which the quantile lies: right within a factor of 1.5."""
     wanted = sum(buckets) * share
     seen = 0

@@ -56,11 +56,11 @@ class Recording:
         return ordered
 
     def totals(self) -> dict[tuple[int, int], list[int]]:
-        """Totals by kind and key, as count, sum, longest and buckets."""
+        """Totals by kind and key, as sum, longest and buckets."""
         offset, count = self._sections[f.S_TOTALS]
         start = offset // f.WORD
         slots = self._words[start : start + count * f.TOTAL_WORDS].reshape(count, f.TOTAL_WORDS)
-        return {(row[f.T_KIND], row[f.T_KEY]): row[f.T_COUNT :] for row in slots.tolist() if row[f.T_KIND]}
+        return {(row[f.T_KIND], row[f.T_KEY]): row[f.T_SUM :] for row in slots.tolist() if row[f.T_KIND]}
 
     def board(self) -> list[BoardEntry]:
         offset, count = self._sections[f.S_BOARD]

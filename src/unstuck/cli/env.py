@@ -1,0 +1,44 @@
+"""Print the variables that switch recording on for a whole shell, a Slurm script or a pod.
+
+    eval "$(unstuck env)"
+    python train.py
+
+Every training started from there on is recorded into a folder of its own and watched from a process beside it.
+`unstuck env --off` prints what switches it off again.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shlex
+import sys
+from pathlib import Path
+
+from ..inside import run_folder
+from ..watch.running import BOOTSTRAP, python_path
+
+NAMES = (run_folder.RUNS, run_folder.WATCHER)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--run-dir", type=Path, default=Path("unstuck-runs"), metavar="DIR", help="where run folders go")
+    parser.add_argument("--off", action="store_true", help="print what switches recording off again")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    before = os.pathsep.join(
+        entry for entry in os.environ.get("PYTHONPATH", "").split(os.pathsep) if entry and entry != BOOTSTRAP
+    )
+    if arguments.off:
+        print("\n".join(f"unset {name}" for name in (*NAMES, "UNSTUCK_PYTHONPATH")))
+        print(f"export PYTHONPATH={shlex.quote(before)}" if before else "unset PYTHONPATH")
+        return 0
+    wanted = {
+        run_folder.RUNS: str(arguments.run_dir.absolute()),
+        run_folder.WATCHER: sys.executable,
+        "UNSTUCK_PYTHONPATH": before,
+        "PYTHONPATH": python_path(),
+    }
+    print("\n".join(f"export {name}={shlex.quote(value)}" for name, value in wanted.items()))
+    return 0

@@ -1,0 +1,77 @@
+"""How numbers and names are put into words, the same everywhere."""
+
+from __future__ import annotations
+
+import signal
+
+from .evidence import Failure, Place, Process
+
+UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
+
+
+def size(count: float) -> str:
+    """371 MiB, 1.5 GiB."""
+    unit = 0
+    while count >= 1024 and unit < len(UNITS) - 1:
+        count /= 1024
+        unit += 1
+    return f"{count:.1f} {UNITS[unit]}" if count < 10 and unit else f"{count:.0f} {UNITS[unit]}"
+
+
+def duration(seconds: float) -> str:
+    """850 µs, 12 ms, 3.4 s, 2 min 5 s."""
+    if seconds < 0.001:
+        return f"{seconds * 1e6:.0f} µs"
+    if seconds < 0.9995:
+        return f"{seconds * 1e3:.3g} ms"
+    if seconds < 120:
+        return f"{seconds:.3g} s"
+    return f"{int(seconds // 60)} min {int(seconds % 60)} s"
+
+
+def percent(share: float) -> str:
+    return f"{share * 100:.0f} %"
+
+
+def many(count: int, noun: str) -> str:
+    """1 worker, 4 workers, 1,200 batches."""
+    plural = noun if count == 1 else f"{noun}es" if noun.endswith(("ch", "s", "x")) else f"{noun}s"
+    return f"{count:,} {plural}"
+
+
+def signal_name(status: int) -> str:
+    """SIGKILL for -9."""
+    try:
+        return signal.Signals(-status).name
+    except ValueError:
+        return f"signal {-status}"
+
+
+def ending(status: int) -> str:
+    return f"ended by {signal_name(status)}" if status < 0 else f"exited with code {status}"
+
+
+def who(process: Process) -> str:
+    """worker 1 (pid 4242) of rank 0; rank 3 (pid 12); the main process (pid 7)."""
+    rank = "" if process.rank is None else f" of rank {process.rank}"
+    if process.role == "worker":
+        return f"worker {process.worker} (pid {process.pid}){rank}"
+    if process.rank is not None:
+        return f"rank {process.rank} (pid {process.pid})"
+    return f"the {process.role} process (pid {process.pid})"
+
+
+def line(place: Place | None) -> str:
+    return "" if place is None else f"{place.file}:{place.line}"
+
+
+def short(place: Place | None) -> str:
+    """The file's name and line, for use inside a sentence; the full path stands beside it."""
+    return "" if place is None else f"{place.file.rpartition('/')[2]}:{place.line}"
+
+
+def said(failure: Failure, length: int = 300) -> str:
+    """The exception as its last line of a traceback would read."""
+    message = failure.message.strip().splitlines()
+    first = message[0] if message else ""
+    return f"{failure.type}: {first}"[:length] if first else failure.type

@@ -1,0 +1,84 @@
+"""Questions that several rules ask of the evidence."""
+
+from __future__ import annotations
+
+from .evidence import Evidence, Exit, Failure, Host, Loader, Memory, Place, Process
+
+LIBRARY = ("/site-packages/", "/dist-packages/", "/lib/python3")
+SIGKILL = -9
+
+
+def user_line(failure: Failure) -> Place | None:
+    """The innermost line that is the user's own; the innermost of all if none is."""
+    for frame in reversed(failure.frames):
+        if not any(part in frame.file for part in LIBRARY) and not frame.file.startswith("<"):
+            return frame
+    return failure.frames[-1] if failure.frames else None
+
+
+def abnormal_worker_exits(evidence: Evidence) -> list[tuple[Exit, Process]]:
+    """Workers that ended by a signal or a code while their loop still ran, the first to go first, each once.
+
+    Workers that are told to go when the main process is already leaving come later and say nothing.
+    """
+    found: dict[int, tuple[Exit, Process]] = {}
+    for seen in sorted(evidence.exits or (), key=lambda one: one.at):
+        worker = evidence.process(seen.pid) or _unrecorded_worker(evidence, seen.pid)
+        if worker is None or worker.role != "worker" or seen.status == 0 or seen.pid in found:
+            continue
+        if worker.ended is None:
+            found[seen.pid] = (seen, worker)
+    return list(found.values())
+
+
+def _unrecorded_worker(evidence: Evidence, pid: int) -> Process | None:
+    """A worker that died before it could open a recording is still known to its parent."""
+    for main in evidence.mains():
+        for loader in main.loaders:
+            if pid in loader.pids:
+                number = loader.pids.index(pid) % max(loader.num_workers, 1)
+                return Process(node=main.node, pid=pid, parent=main.pid, role="worker", rank=main.rank, worker=number)
+    return None
+
+
+def oom_kills(host: Host) -> dict[str, tuple[int, int]]:
+    """Counters of the OOM killer that moved during the run: from, to. The machine's own counts only if no cgroup does."""
+    if not host.samples:
+        return {}
+    first, last = host.samples[0].oom_kills, host.samples[-1].oom_kills
+    moved = {name: (first[name], last[name]) for name in first if last.get(name, 0) > first[name]}
+    groups = {name: counts for name, counts in moved.items() if name != "machine"}
+    counted = [name for name in first if name != "machine"]
+    return groups if counted else moved
+
+
+def last_memory(host: Host, pid: int) -> Memory | None:
+    """What a process held in the last sample that saw it."""
+    for sample in reversed(host.samples):
+        for memory in sample.processes:
+            if memory.pid == pid:
+                return memory
+    return None
+
+
+def host_of(evidence: Evidence, process: Process) -> Host | None:
+    hosts = evidence.host or []
+    return next((one for one in hosts if one.node == process.node), hosts[0] if len(hosts) == 1 else None)
+
+
+def training_loaders(evidence: Evidence) -> list[tuple[Process, Loader]]:
+    """Loaders whose batches were trained on."""
+    return [(one, loader) for one in evidence.mains() for loader in one.loaders if loader.optimizer_steps > 0]
+
+
+def workers_of(evidence: Evidence, main: Process, loader: Loader) -> list[Process]:
+    pids = set(loader.pids)
+    return [one for one in evidence.recording or () if one.role == "worker" and one.parent == main.pid and one.pid in pids]
+
+
+def loader_name(loader: Loader) -> str:
+    """The loader as its user knows it: by the line that made it."""
+    dataset = loader.dataset.rpartition(".")[2] or "its dataset"
+    if loader.created is None:
+        return f"the DataLoader over {dataset}"
+    return f"the DataLoader over {dataset} ({loader.created.file.rpartition('/')[2]}:{loader.created.line})"

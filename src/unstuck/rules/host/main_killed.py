@@ -1,0 +1,60 @@
+"""A fatal signal ended a training process.
+
+## What it looks at
+The exit status of every main process, as its parent or the watcher saw it: SIGKILL, or one of the signals that a crash
+in native code raises (SIGSEGV, SIGBUS, SIGABRT, SIGILL, SIGFPE).
+
+## Why it happens
+SIGKILL has a sender: a scheduler at its time limit, a supervisor, a person. The others come from native code: a library
+that read past its memory, an assertion in C++, a wrong instruction set.
+
+## What to do
+For SIGKILL, the scheduler's log for this job. For the others, run again with `PYTHONFAULTHANDLER=1`, which makes the
+main process print the Python line it was at.
+
+## How sure it is
+Certain of the signal. SIGTERM, SIGINT and SIGHUP are somebody's decision and are not reported.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ...model.evidence import Evidence
+from ...model.phrases import duration, many, signal_name, who
+from ...model.questions import SIGKILL, loader_name
+from ...model.report import Finding, Remedy, Symptom
+from ...model.rule import rule
+
+FATAL = {-4, -6, -7, -8, -11, SIGKILL}
+
+
+@rule(explains=Symptom.CRASHED, needs=("recording", "exits"))
+def check(evidence: Evidence) -> Iterator[Finding]:
+    for seen in sorted(evidence.exits or (), key=lambda one: one.at):
+        process = evidence.process(seen.pid)
+        if process is None or process.role != "main" or seen.status not in FATAL:
+            continue
+        newest = max(process.loaders, key=lambda loader: loader.now_since, default=None)
+        told = []
+        if newest is not None:
+            told.append(f"it was {newest.now}, after {many(newest.batches, 'batch')} from {loader_name(newest)}")
+        yield Finding(
+            cause=f"{signal_name(seen.status)} ended {who(process)}.",
+            seen=[f"{who(process)} ended by {signal_name(seen.status)} after {duration(seen.at)}", *told],
+            remedy=_remedy(seen.status),
+            node=process.node,
+            rank=process.rank,
+            pid=process.pid,
+            onset_s=seen.at,
+        )
+        return
+
+
+def _remedy(status: int) -> Remedy:
+    if status == SIGKILL:
+        return Remedy("Look in the log of the scheduler or supervisor for who ended this job, and at which limit.")
+    return Remedy(
+        "Native code crashed. Run again with the fault handler on: it prints the Python line that called it.",
+        ["export PYTHONFAULTHANDLER=1"],
+    )

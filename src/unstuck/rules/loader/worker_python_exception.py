@@ -1,0 +1,123 @@
+"""The user's own code raised inside a DataLoader worker.
+
+## What it looks at
+The exception that a worker wrote down where it happened: type, message, frames, the index the fetcher was at, and the
+files that the innermost frames had in hand. And the main process: it ended with that worker's exception.
+
+## Why it happens
+`__getitem__`, the dataset's iterator or the collate function met something it does not handle: a damaged or missing
+file, an unexpected shape, a missing key. torch carries the exception to the main process, but says neither the sample
+nor the file.
+
+## What to do
+Look at that sample and that line. To step through it, fetch the same index in the main process: it needs no workers.
+If such samples are to be expected, handle them where they are read, and count how many there are.
+
+## How sure it is
+Certain where it happened and what was raised: it is written down by the worker itself. The file is the one the exception
+names, or else one that the failing frames held, which may be a neighbour.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ...model.evidence import Evidence, Failure, Loader, Process
+from ...model.phrases import line, said, short, who
+from ...model.questions import loader_name, user_line
+from ...model.report import Finding, Remedy, Subject, Symptom
+from ...model.rule import rule
+
+
+@rule(explains=Symptom.CRASHED, needs=("recording",), outranks=("uncaught-exception",))
+def check(evidence: Evidence) -> Iterator[Finding]:
+    failed = [one for one in evidence.recording or () if one.role == "worker" and _raised(one) and _reached_main(evidence, one)]
+    for worker in sorted(failed, key=lambda one: one.failure.at if one.failure else 0.0)[:1]:
+        failure = worker.failure
+        if failure is None:
+            continue
+        owner = evidence.loader_of(worker)
+        place = user_line(failure)
+        yield Finding(
+            cause=f"{_what(failure)} {failure.type} in DataLoader {who(worker)}, {_sample(failure)}: {_message(failure)}",
+            seen=list(_seen(failure, owner, len(failed))),
+            remedy=_remedy(failure, owner),
+            node=worker.node,
+            rank=worker.rank,
+            worker=worker.worker,
+            pid=worker.pid,
+            onset_s=failure.at,
+            where=place,
+            subject=_subject(failure),
+        )
+
+
+def _raised(worker: Process) -> bool:
+    return worker.failure is not None and worker.failure.how == "fetch"
+
+
+def _reached_main(evidence: Evidence, worker: Process) -> bool:
+    """The main process ended by it, rather than caught it and went on."""
+    main = evidence.process(worker.parent)
+    if main is None or main.failure is None or worker.failure is None:
+        return False
+    kinds = {main.failure.type, *(kind for kind, _ in main.failure.causes)}
+    texts = [main.failure.message, *(text for _, text in main.failure.causes)]
+    return worker.failure.type in kinds or any(f"Caught {worker.failure.type} in DataLoader worker" in one for one in texts)
+
+
+def _what(failure: Failure) -> str:
+    place = user_line(failure)
+    return f"{short(place)} raised" if place is not None else "The dataset raised"
+
+
+def _sample(failure: Failure) -> str:
+    if failure.collating:
+        return f"while collating the batch of {len(failure.indices)} samples" if failure.indices else "while collating"
+    if failure.index is not None:
+        return f"at sample {failure.index}"
+    return f"at the {failure.position + 1:,}. sample of its stream" if failure.position is not None else "in its first fetch"
+
+
+def _message(failure: Failure) -> str:
+    first = failure.message.strip().splitlines()[:1]
+    text = first[0][:200] if first else "no message"
+    return text if text.endswith((".", "!", "?")) else f"{text}."
+
+
+def _seen(failure: Failure, owner: tuple[Process, Loader] | None, count: int) -> Iterator[str]:
+    place = user_line(failure)
+    if place is not None:
+        yield f"{said(failure)}, raised under {line(place)} in {place.function}"
+    if failure.index is not None and not failure.collating:
+        yield f"sample {failure.index}, of batch {failure.batch} of this worker"
+    elif failure.indices:
+        yield f"samples {', '.join(str(one) for one in failure.indices[:16])}"
+    if failure.stage:
+        yield f"in the stage {failure.stage}" + (f" of {failure.item}" if failure.item else "")
+    yield from (f"file in hand: {path}" for path in failure.paths[:2])
+    if owner is not None:
+        yield f"it worked for {loader_name(owner[1])}"
+    if count > 1:
+        yield f"{count} workers raised; this one was the first"
+
+
+def _subject(failure: Failure) -> Subject | None:
+    if failure.item:
+        return Subject("file" if "/" in failure.item else "sample", failure.item)
+    if failure.paths:
+        return Subject("file", failure.paths[0])
+    return Subject("sample", str(failure.index)) if failure.index is not None else None
+
+
+def _remedy(failure: Failure, owner: tuple[Process, Loader] | None) -> Remedy:
+    subject = _subject(failure)
+    if failure.collating:
+        text = "Look at what these samples have in common: shapes, types, missing fields. The samples load, the batch does not."
+    elif subject is not None and subject.kind == "file":
+        text = f"Look at {subject.name} first. If files like it are to be expected, handle them where they are read."
+    elif failure.index is not None and not (owner is not None and owner[1].iterable):
+        text = f"Call dataset[{failure.index!r}] without a DataLoader to see it fail in front of you, then mend the sample or the line."
+    else:
+        text = "Iterate the dataset without a DataLoader to see it fail in front of you, then mend the sample or the line."
+    return Remedy(text, [f"ls -l {subject.name}"] if subject is not None and subject.kind == "file" else [])

@@ -1,0 +1,78 @@
+"""The memory limit ended the whole run at once, and the watcher with it.
+
+## What it looks at
+A run that nobody saw to its end: the watcher's journal breaks off, no recorded process said goodbye, and none is alive.
+Then the journal's last samples: the limit of the memory cgroup, what was in use without page cache, and the kernel's
+count of OOM kills, which is read once more afterwards where the cgroup still exists.
+
+## Why it happens
+A container dies as a whole when its first process is killed, and a cgroup with `memory.oom.group` (Kubernetes sets it)
+is killed as a whole in any case. Nothing inside is left to tell, so the run looks as if it had simply stopped.
+
+## What to do
+Raise the container's or the job's memory limit, or lower what the processes hold together: workers, prefetched
+batches, shuffle buffers, caches. The samples say who held how much in the end.
+
+## How sure it is
+Sure when the kernel's counter moved. Without a counter it needs memory within 5 % of the limit, page cache not counted,
+at the last look: a full page cache is normal and never enough.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ...model.evidence import Evidence, Host, Sample
+from ...model.phrases import duration, size, who
+from ...model.questions import oom_kills
+from ...model.report import Finding, Remedy, Symptom
+from ...model.rule import rule
+
+NEARLY_FULL = 0.95  # the watcher looks twice a second: the last steps to the limit may fall between two looks
+
+
+@rule(explains=Symptom.CRASHED, needs=("recording", "host"), outranks=("main-oom-killed", "main-killed"))
+def check(evidence: Evidence) -> Iterator[Finding]:
+    for host in evidence.host or ():
+        here = [one for one in evidence.recording or () if one.node == host.node]
+        looks = [sample for sample in host.samples if sample.processes] or host.samples
+        if host.watcher_ended or host.processes_alive or not looks or not here:
+            continue
+        if any(one.alive or one.ended is not None or one.failure for one in here if one.role != "worker"):
+            continue
+        last = looks[-1]
+        moved = oom_kills(host)
+        near = last.limit is not None and last.used is not None and last.used >= NEARLY_FULL * last.limit
+        if not moved and not near:
+            continue
+        yield Finding(
+            cause="The memory limit was reached, and the kernel ended the whole run at once, the watcher with it.",
+            seen=[
+                f"the journal breaks off after {duration(last.at)}, and no process said goodbye",
+                *(f"OOM kills in {name}: {before} before the run, {after} now" for name, (before, after) in moved.items()),
+                *_use(last),
+                *_largest(evidence, last),
+            ],
+            remedy=Remedy(_advice(host, last)),
+            node=host.node,
+            onset_s=last.at,
+        )
+
+
+def _use(last: Sample) -> Iterator[str]:
+    if last.limit is not None and last.used is not None:
+        yield f"{size(last.used)} of {size(last.limit)} were in use at the last look, page cache not counted"
+    elif last.total:
+        yield f"{size(last.available)} of {size(last.total)} were left on the machine at the last look"
+
+
+def _largest(evidence: Evidence, last: Sample) -> Iterator[str]:
+    for memory in sorted(last.processes, key=lambda one: one.private, reverse=True)[:3]:
+        process = evidence.process(memory.pid)
+        if process is not None:
+            yield f"{who(process)} held {size(memory.private)} private, {size(memory.shared)} shared"
+
+
+def _advice(host: Host, last: Sample) -> str:
+    limit = f"the limit of {size(last.limit)}" if last.limit else "the machine's memory"
+    return f"Raise {limit}, or lower what the processes above hold together: num_workers, prefetch_factor, batch_size."

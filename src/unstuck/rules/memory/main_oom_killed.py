@@ -1,0 +1,71 @@
+"""The kernel's OOM killer ended a training process itself, not one of its workers.
+
+## What it looks at
+The exit status of every main process, as its parent or the watcher saw it, and the kernel's count of OOM kills in its
+memory cgroup from the beginning of the run to its end.
+
+## Why it happens
+The main process was the largest when the limit was reached. What usually makes it large: the dataset held in memory,
+batches waiting to be used, graphs kept alive by losses that are stored without `.item()`, a checkpoint being put
+together.
+
+## What to do
+Look at how its private memory went: steady growth points at something kept every step, a sudden jump at one large
+allocation. Lower that, or raise the limit.
+
+## How sure it is
+The process ended by SIGKILL and a counter of OOM kills moved in the same run. Silent otherwise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ...model.evidence import Evidence, Host
+from ...model.phrases import duration, size, who
+from ...model.questions import SIGKILL, host_of, last_memory, oom_kills
+from ...model.report import Finding, Remedy, Symptom
+from ...model.rule import rule
+
+
+@rule(
+    explains=Symptom.CRASHED,
+    needs=("recording", "exits", "host"),
+    outranks=("main-killed", "uncaught-exception", "worker-killed"),
+)
+def check(evidence: Evidence) -> Iterator[Finding]:
+    for seen in sorted(evidence.exits or (), key=lambda one: one.at):
+        process = evidence.process(seen.pid)
+        if process is None or process.role != "main" or seen.status != SIGKILL:
+            continue
+        host = host_of(evidence, process)
+        moved = oom_kills(host) if host is not None else {}
+        if host is None or not moved:
+            continue
+        yield Finding(
+            cause=f"The kernel's OOM killer ended {who(process)}: the memory limit was reached.",
+            seen=[
+                f"{who(process)} ended by SIGKILL after {duration(seen.at)}",
+                *(f"OOM kills in {name}: {before} before the run, {after} now" for name, (before, after) in moved.items()),
+                *_growth(host, process.pid),
+            ],
+            remedy=Remedy(_advice(host)),
+            node=process.node,
+            rank=process.rank,
+            pid=process.pid,
+            onset_s=seen.at,
+        )
+        return
+
+
+def _growth(host: Host, pid: int) -> Iterator[str]:
+    series = [one.private for sample in host.samples for one in sample.processes if one.pid == pid]
+    held = last_memory(host, pid)
+    if held is not None and series:
+        yield f"its private memory went from {size(series[0])} to {size(held.private)} between the first and last look"
+
+
+def _advice(host: Host) -> str:
+    limits = [sample.limit for sample in host.samples if sample.limit]
+    limit = f"the limit of {size(limits[-1])}" if limits else "the machine's memory"
+    return f"Raise {limit}, or lower what this process holds: kept batches and losses, an in-memory dataset, batch_size."

@@ -1,0 +1,1 @@
+"""Show a Report. A view computes nothing: what it shows is in the report."""

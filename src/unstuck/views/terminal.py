@@ -1,0 +1,114 @@
+"""A report on the terminal. Alone: `python -m unstuck.views.terminal report.json`."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import msgspec
+from rich.console import Console
+from rich.markup import escape
+from rich.padding import Padding
+from rich.rule import Rule
+from rich.table import Table
+from rich.text import Text
+
+from ..model.phrases import duration, line, size
+from ..model.report import Finding, Report
+
+COLOURS = {"crashed": "red", "stuck": "red", "wrong": "magenta", "slow": "yellow", "healthy": "green", "unknown": "cyan"}
+
+
+def show(report: Report, console: Console, folder: str = "") -> None:
+    colour = COLOURS.get(report.state, "cyan")
+    console.print(Rule(f"[bold]unstuck[/bold] · [bold {colour}]{report.state}[/]", style=colour, align="left"))
+    roots = [one for one in report.findings if one.role == "root"]
+    for number, finding in enumerate(roots):
+        if number:
+            console.print()
+        _show_finding(finding, report, console)
+    if not roots:
+        console.print(_no_finding(report))
+    _show_footer(report, console, folder, roots)
+
+
+def _show_finding(finding: Finding, report: Report, console: Console) -> None:
+    colour = COLOURS.get(finding.symptom, "cyan")
+    console.print(Text(finding.cause, style=f"bold {colour}"))
+    console.print(Text(_whereabouts(finding), style="dim"))
+    table = _table()
+    for number, seen in enumerate(finding.seen):
+        table.add_row("seen" if number == 0 else "", Text(seen))
+    table.add_row("do", Text(finding.remedy.text))
+    for command in finding.remedy.commands:
+        table.add_row("", Text(f"$ {command}", style="cyan"))
+    for other in report.findings:
+        if other.because_of == finding.rule:
+            table.add_row("so", Text(f"{other.cause} ({other.rule})", style="dim"))
+    console.print(Padding(table, (0, 0, 0, 2), expand=False))
+
+
+def _whereabouts(finding: Finding) -> str:
+    parts = [finding.rule]
+    if finding.where is not None:
+        parts.append(line(finding.where))
+    if finding.onset_s is not None:
+        parts.append(f"{duration(finding.onset_s)} after the start")
+    return " · ".join(parts)
+
+
+def _no_finding(report: Report) -> Text:
+    if report.state == "healthy":
+        return Text("Nothing found.")
+    return Text("No rule has an explanation for how this run ended.")
+
+
+def _show_footer(report: Report, console: Console, folder: str, roots: list[Finding]) -> None:
+    table = _table()
+    for note in report.notes:
+        table.add_row("note", Text(note, style="yellow"))
+    for missing in report.not_checked:
+        table.add_row("not checked", Text(f"{', '.join(missing.rules)} (needs: {missing.needs})", style="dim"))
+    if roots:
+        table.add_row("more", Text(f"unstuck explain {roots[0].rule}", style="cyan"))
+    if folder:
+        table.add_row("run", Text(folder))
+    cost = _cost(report)
+    if cost:
+        table.add_row("cost", Text(cost, style="dim"))
+    if table.row_count:
+        console.print(Padding(table, (0, 0, 0, 2), expand=False))
+
+
+def _cost(report: Report) -> str:
+    overhead = report.overhead
+    parts = []
+    if overhead.per_step_us is not None:
+        share = f" ({overhead.share_of_step * 100:.2g} %)" if overhead.share_of_step else ""
+        parts.append(f"{overhead.per_step_us:.3g} µs a step{share}")
+    if overhead.per_sample_us is not None:
+        parts.append(f"{overhead.per_sample_us:.3g} µs a sample")
+    if overhead.recorded_bytes:
+        parts.append(f"{size(overhead.recorded_bytes)} recorded")
+    return ", ".join(parts)
+
+
+def _table() -> Table:
+    table = Table.grid(padding=(0, 2))
+    table.add_column(style="bold", no_wrap=True)
+    table.add_column(overflow="fold")
+    return table
+
+
+def console_for(stream: object, width: int | None = None) -> Console:
+    """A console that writes plain text where the stream is no terminal, however narrow the caller's world is."""
+    console = Console(file=stream, highlight=False, markup=True, emoji=False, width=width)  # type: ignore[arg-type]
+    return console if console.is_terminal or width else Console(file=stream, highlight=False, emoji=False, width=120)  # type: ignore[arg-type]
+
+
+def error_line(what: str, remedy: str) -> str:
+    return f"[bold red]unstuck:[/] {escape(what)}; {escape(remedy)}"
+
+
+if __name__ == "__main__":
+    show(msgspec.json.decode(Path(sys.argv[1]).read_bytes(), type=Report), console_for(sys.stdout))
