@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import sys
 from pathlib import Path
 
@@ -19,6 +20,13 @@ from ..model.report import Finding, Report
 COLOURS = {"crashed": "red", "stuck": "red", "wrong": "magenta", "slow": "yellow", "healthy": "green", "unknown": "cyan"}
 
 
+def finding_text(finding: Finding, width: int) -> str:
+    """One finding as plain text."""
+    out = io.StringIO()
+    _show_finding(finding, [], Console(file=out, width=width, highlight=False, emoji=False, color_system=None))
+    return "\n".join(line.rstrip() for line in out.getvalue().splitlines()) + "\n"
+
+
 def show(report: Report, console: Console, folder: str = "") -> None:
     colour = COLOURS.get(report.state, "cyan")
     console.print(Rule(f"[bold]unstuck[/bold] · [bold {colour}]{report.state}[/]", style=colour, align="left"))
@@ -26,13 +34,13 @@ def show(report: Report, console: Console, folder: str = "") -> None:
     for number, finding in enumerate(roots):
         if number:
             console.print()
-        _show_finding(finding, report, console)
+        _show_finding(finding, report.findings, console)
     if not roots:
         console.print(_no_finding(report))
     _show_footer(report, console, folder, roots)
 
 
-def _show_finding(finding: Finding, report: Report, console: Console) -> None:
+def _show_finding(finding: Finding, others: list[Finding], console: Console) -> None:
     colour = COLOURS.get(finding.symptom, "cyan")
     console.print(Text(finding.cause, style=f"bold {colour}"))
     console.print(Text(_whereabouts(finding), style="dim"))
@@ -42,7 +50,7 @@ def _show_finding(finding: Finding, report: Report, console: Console) -> None:
     table.add_row("do", Text(finding.remedy.text))
     for command in finding.remedy.commands:
         table.add_row("", Text(f"$ {command}", style="cyan"))
-    for other in report.findings:
+    for other in others:
         if other.because_of == finding.rule:
             table.add_row("so", Text(f"{other.cause} ({other.rule})", style="dim"))
     console.print(Padding(table, (0, 0, 0, 2), expand=False))

@@ -1,0 +1,32 @@
+# expect: healthy
+"""Exceptions are part of this program: retries, a thread that gives up, an early end by SystemExit."""
+
+import sys
+import threading
+
+import torch
+from torch.utils.data import DataLoader, TensorDataset
+
+
+def upload():
+    try:
+        raise ConnectionError("no network here")
+    except ConnectionError:
+        return
+
+
+if __name__ == "__main__":
+    model = torch.nn.Linear(5, 1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    threading.Thread(target=upload).start()
+    for step, (rows,) in enumerate(DataLoader(TensorDataset(torch.rand(330, 5)), batch_size=32)):
+        try:
+            if step == 3:
+                raise RuntimeError("loss is not finite, skipping")
+            optimizer.zero_grad()
+            model(rows).mean().backward()
+            optimizer.step()
+        except RuntimeError as skipped:
+            print(skipped)
+        if step == 8:
+            sys.exit(0)

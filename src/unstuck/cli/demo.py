@@ -1,0 +1,69 @@
+"""Run a small broken training under unstuck and show the verdict.
+
+    unstuck demo
+    unstuck demo shm-exhausted
+    unstuck demo --list
+
+Exit code 0 when the verdict is the expected one. The training needs torch: it runs in this Python, or in --python.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import sys
+import tempfile
+from pathlib import Path
+
+from rich.table import Table
+
+from ..errors import UserError
+from ..trials.scenarios import Scenario, all_scenarios, run as run_scenario
+from ..trials.surroundings import Unavailable
+from ..views.as_json import render
+from ..views.terminal import console_for, show
+from .main import COULD_NOT_LOOK, FOUND
+
+DEFAULT = "worker-python-exception"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("scenario", nargs="?", default=DEFAULT, metavar="SCENARIO", help=f"which (default: {DEFAULT})")
+    parser.add_argument("--list", action="store_true", help="list the scenarios")
+    parser.add_argument("--python", default=sys.executable, metavar="PATH", help="a Python that has torch")
+    parser.add_argument("--json", action="store_true", help="print the report as JSON instead")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    scenarios = all_scenarios()
+    if arguments.list:
+        table = Table.grid(padding=(0, 2))
+        for one in scenarios.values():
+            table.add_row(f"[bold]{one.name}[/]", one.about)
+        console_for(sys.stdout).print(table)
+        return 0
+    if arguments.scenario not in scenarios:
+        raise UserError(f"there is no scenario {arguments.scenario!r}", "`unstuck demo --list` shows them")
+    if arguments.python == sys.executable and importlib.util.find_spec("torch") is None:
+        raise UserError("this Python has no torch", "name one that has it: unstuck demo --python /path/to/python")
+    return _play(scenarios[arguments.scenario], arguments)
+
+
+def _play(scenario: Scenario, arguments: argparse.Namespace) -> int:
+    with tempfile.TemporaryDirectory(prefix="unstuck-demo-") as base:
+        if not arguments.json:
+            print(f"{scenario.about}\n$ unstuck run -- python {scenario.path.name}\n", file=sys.stderr, flush=True)
+        try:
+            outcome = run_scenario(scenario, Path(base), arguments.python, quiet=arguments.json)
+        except Unavailable as reason:
+            raise UserError(f"{scenario.name} cannot be shown here", f"it {reason}") from reason
+        if arguments.json:
+            print(render(outcome.report))
+        elif "container" in scenario.surroundings:
+            print("\nThe watcher is gone with the run. Judged afterwards:\n$ unstuck why RUN\n", file=sys.stderr)
+            show(outcome.report, console_for(sys.stderr))
+    verdict = outcome.verdict()
+    if verdict == scenario.expect:
+        return 0
+    print(f"unstuck: expected {scenario.expect}, but the verdict is {verdict}", file=sys.stderr)
+    return FOUND if outcome.report.findings else COULD_NOT_LOOK

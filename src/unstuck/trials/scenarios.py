@@ -1,0 +1,93 @@
+"""Runs a scenario: a real small training under `unstuck run`, and tells whether the verdict is the expected one."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+
+from ..diagnose import diagnose
+from ..errors import UserError
+from ..model.report import Report
+from .surroundings import surroundings
+
+PACKAGED = Path(__file__).parents[1] / "scenarios"
+IN_CHECKOUT = Path(__file__).parents[3] / "scenarios"
+LIMIT = 240.0  # seconds: none of them takes a fifth of that on a slow machine
+
+
+class Scenario(NamedTuple):
+    """What the head of a scenario's file says."""
+
+    name: str
+    path: Path
+    expect: str
+    surroundings: dict[str, str]
+    about: str
+
+
+class Outcome(NamedTuple):
+    """What came out."""
+
+    report: Report
+    folder: Path
+    output: str
+
+    def verdict(self) -> str:
+        """The rule of the first root cause, or the state where there is none."""
+        roots = [one.rule for one in self.report.findings if one.role == "root"]
+        return roots[0] if roots else self.report.state
+
+
+def all_scenarios() -> dict[str, Scenario]:
+    folder = PACKAGED if PACKAGED.is_dir() else IN_CHECKOUT
+    return {one.name: one for path in sorted(folder.glob("*.py")) if (one := _head_of(path))}
+
+
+def _head_of(path: Path) -> Scenario:
+    """The first line says what is expected, the next may say where; the docstring tells the story."""
+    lines = path.read_text().splitlines()
+    marks = dict(line[2:].split(": ", 1) for line in lines[:2] if line.startswith("# ") and ": " in line)
+    if "expect" not in marks:
+        raise UserError(f"{path} does not say what it expects", "its first line has to be `# expect: RULE`")
+    wanted = dict((word.partition("=")[::2]) for word in marks.get("environment", "").split())
+    about = next((line.strip('"') for line in lines if line.startswith('"""')), "")
+    return Scenario(path.stem.replace("_", "-"), path, marks["expect"], wanted, about)
+
+
+def run(scenario: Scenario, base: Path, python: str = sys.executable, *, quiet: bool = True) -> Outcome:
+    """Run it for real and judge it; afterwards, if the scenario takes the watcher along."""
+    with surroundings(scenario.surroundings) as around:
+        command = [
+            *around.outside, sys.executable, "-m", "unstuck", "run", "--run-dir", str(base), "--",
+            *around.inside, python, str(scenario.path),
+        ]  # fmt: skip
+        before = set(base.glob("*/run.json"))
+        ended = subprocess.run(
+            command,
+            env={**os.environ, "PYTHONUNBUFFERED": "1"},
+            stdout=subprocess.PIPE if quiet else None,
+            stderr=subprocess.STDOUT if quiet else None,
+            text=True,
+            errors="replace",
+            timeout=LIMIT,
+            check=False,
+        )
+        made = sorted(set(base.glob("*/run.json")) - before)
+        if not made:
+            raise UserError(f"{scenario.name} left no run behind", (ended.stdout or "").strip()[-500:] or "run it alone")
+        folder = made[-1].parent
+        saved = folder / "report.json"
+        report = msgspec.json.decode(saved.read_bytes(), type=Report) if saved.exists() else diagnose(folder)
+    return Outcome(report, folder, ended.stdout or "")
+
+
+def run_in_passing(scenario: Scenario) -> Outcome:
+    """The same in a folder that does not stay."""
+    with tempfile.TemporaryDirectory(prefix="unstuck-") as base:
+        return run(scenario, Path(base))

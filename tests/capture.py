@@ -1,0 +1,69 @@
+"""Runs scenarios for real and keeps their evidence and the rule's words: `python tests/capture.py [RULE...]`.
+
+What names this machine is replaced, so that the files say the same wherever they were captured.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import site
+import sys
+from pathlib import Path
+
+import msgspec
+
+from unstuck.model.evidence import Evidence
+from unstuck.rules.discovery import all_rules
+from unstuck.rules.engine import judge_one
+from unstuck.trials.scenarios import Scenario, all_scenarios, run_in_passing
+from unstuck.views.terminal import finding_text
+
+HERE = Path(__file__).parent
+WIDTH = 100
+
+
+def main(names: list[str]) -> None:
+    scenarios = all_scenarios()
+    for name in names or sorted(all_rules()):
+        for scenario, file in ((scenarios[name], "found"), (scenarios[f"{name}-healthy"], "clear")):
+            print(f"{name}: running {scenario.path.name}", flush=True)
+            folder = HERE / "rules" / name
+            folder.mkdir(parents=True, exist_ok=True)
+            evidence = capture(scenario)
+            (folder / f"{file}.json").write_bytes(msgspec.json.format(msgspec.json.encode(evidence), indent=1) + b"\n")
+            if file == "found":
+                (folder / "found.txt").write_text(words(name, evidence))
+
+
+def capture(scenario: Scenario) -> Evidence:
+    evidence = run_in_passing(scenario).report.evidence
+    text = msgspec.json.encode(evidence).decode()
+    for pattern, replacement in replacements():
+        text = re.sub(pattern, replacement, text)
+    return msgspec.json.decode(text, type=Evidence)
+
+
+def replacements() -> list[tuple[str, str]]:
+    standard = os.path.dirname(os.__file__)
+    return [
+        (re.escape(site.getsitepackages()[0]), "/env/lib/python3/site-packages"),
+        (re.escape(standard), "/usr/lib/python3"),
+        (re.escape(str(HERE.parent)), "/project"),
+        (re.escape(sys.executable), "/env/bin/python"),
+        (r"/tmp/(unstuck-|tmp)\w+", "/tmp/somewhere"),
+        (r"/sys/fs/cgroup/memory(/process_api)?(/[0-9a-f]{32})", "/sys/fs/cgroup/memory/job"),
+        (r"/sys/fs/cgroup/memory/process_api", "/sys/fs/cgroup/memory"),
+        (r"unstuck-\d+-\d+", "container"),
+        (rf'"{re.escape(os.uname().nodename)}"', '"node"'),
+    ]
+
+
+def words(name: str, evidence: Evidence) -> str:
+    """What a person reads of this rule, line by line."""
+    findings = judge_one(all_rules()[name], evidence).findings
+    return "\n".join(finding_text(finding, WIDTH) for finding in findings)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
