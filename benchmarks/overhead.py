@@ -1,7 +1,8 @@
 """What recording costs a training, beside logging and beside TraceML. Every figure is a difference within one run.
 
-The same small program runs in every way in turn, round after round, and the best of all rounds are compared: on a
-machine that others use, the best is what repeats. Takes about eight minutes; --quick about two.
+The same small program runs in every way, a block of steps in turn, round after round. `added` compares the best of
+all rounds, the one figure that repeats on a machine that others use; `in pairs` is the median difference within a
+round. Takes about eight minutes; --quick about two.
 """
 
 from __future__ import annotations
@@ -63,12 +64,13 @@ def main():
 
 def measure(asked, tell):
     from measuring import children, startup, steps, table
+    from measuring.loop import STEPS
 
     programs, rival = traceml(asked, tell)
-    rounds, scale, repeats, launches = (2, 40, 5, 1) if asked.quick else (5, 120, 15, 3)
+    rounds, repeats, launches = (25, 6, 1) if asked.quick else (100, 20, 3)
     started = startup.measure(repeats, tell)
     launched = startup.measure_launchers(launches, programs, tell)
-    results = steps.measure(rounds, scale, programs, tell)
+    results = steps.measure(rounds, programs, tell)
     for way in (steps.PLAIN, steps.RECORDED):
         if way in results.failed:
             raise children.Failed(f"{way}: {results.failed[way]}")
@@ -76,7 +78,7 @@ def measure(asked, tell):
     return {
         "about": about(rival),
         "sections": sections,
-        "written": written(results.sizes, 40 * scale),
+        "written": written(results.sizes, rounds * sum(STEPS.values())),
         "budgets": table.budgets(sections, results.sizes[steps.RECORDED]),
     }
 

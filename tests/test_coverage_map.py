@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 import pytest
 
+import unstuck
 from unstuck.cli.main import COMMANDS
 from unstuck.rules.discovery import all_rules
 
@@ -52,7 +53,9 @@ def exists(name: str) -> bool:
 
 
 def can_be_imported(name: str) -> bool:
-    """`unstuck.watch`, or a field such as `unstuck.model.evidence.Loader.length`."""
+    """`unstuck.watch` of the public API, or a field such as `unstuck.model.evidence.Loader.length`."""
+    if name.count(".") == 1:
+        return name.partition(".")[2] in unstuck.__all__
     try:
         pkgutil.resolve_name(name)
     except (ImportError, AttributeError):

@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 
 BOOTSTRAP = Path(__file__).resolve().parents[2] / "src" / "unstuck" / "inside" / "bootstrap"
-MARK = f"OVERHEAD_BENCHMARK={secrets.token_hex(8)}"
+MARK = "OVERHEAD_BENCHMARK"
 
 
 class Failed(Exception):  # noqa: N818
@@ -27,58 +27,60 @@ def environment(recordings=None):
         kept["UNSTUCK_RECORDINGS"] = str(recordings)
     if path:
         kept["PYTHONPATH"] = os.pathsep.join(path)
-    name, _, value = MARK.partition("=")
-    return {**kept, "OMP_NUM_THREADS": "1", name: value}
+    return {**kept, "OMP_NUM_THREADS": "1"}
+
+
+@contextlib.contextmanager
+def running(command, variables, folder):
+    """A process for the length of a `with`. Its output goes to a file, for the case that it fails."""
+    mark = secrets.token_hex(8)
+    with Path(folder, "output.txt").open("wb") as stream:
+        child = subprocess.Popen(
+            command, env={**variables, MARK: mark}, cwd=folder, stdin=subprocess.DEVNULL, stdout=stream,
+            stderr=subprocess.STDOUT, start_new_session=True,
+        )  # fmt: skip
+        try:
+            yield child
+        finally:
+            _end(child, f"{MARK}={mark}".encode())
+
+
+def check(child, folder):
+    """Raise Failed if it has ended badly."""
+    status = child.poll()
+    if status:
+        said = Path(folder, "output.txt").read_text(errors="replace").strip().splitlines() or ["it said nothing"]
+        raise Failed(f"exit code {status}: {said[-1][:200]}")
 
 
 def run(command, variables, folder, limit=180):
-    """Run it to its end in a folder of its own; its output is kept for the case that it fails."""
-    output = Path(folder) / "output.txt"
-    with output.open("wb") as stream:
-        child = subprocess.Popen(
-            command, env=variables, cwd=folder, stdin=subprocess.DEVNULL, stdout=stream, stderr=subprocess.STDOUT,
-            start_new_session=True,
-        )  # fmt: skip
+    """Run it to its end."""
+    with running(command, variables, folder) as child:
         try:
-            status = child.wait(limit)
+            child.wait(limit)
         except subprocess.TimeoutExpired:
-            status = None
-        finally:
-            end(child)
-    if status != 0:
-        said = output.read_text(errors="replace").strip().splitlines() or ["it said nothing"]
-        how = f"no end after {limit} s" if status is None else f"exit code {status}"
-        raise Failed(f"{how}: {said[-1][:200]}")
+            raise Failed(f"no end after {limit} s") from None
+        check(child, folder)
 
 
-def end(child):
-    """End what is still running of it. Launchers put processes into sessions of their own: those carry our mark."""
-    if child.poll() is None:
-        child.terminate()
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            child.wait(3)
+def _end(child, mark):
+    """End what still runs of it. Launchers put processes into sessions of their own: they all carry its mark."""
     deadline = time.monotonic() + 5
-    while (left := marked()) and time.monotonic() < deadline:
+    while (left := _marked(mark)) and time.monotonic() < deadline:
         for pid in left:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
         child.poll()
         time.sleep(0.05)
+    child.wait()
 
 
-def end_alone(child):
-    """The same for a process that starts none of its own."""
-    if child.poll() is None:
-        child.kill()
-        child.wait()
-
-
-def marked():
-    """Processes that run with our mark in their environment: started by this benchmark, and by nothing else."""
+def _marked(mark):
+    """Processes with this mark in their environment: started by this benchmark, and by nothing else."""
     found = []
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
             with contextlib.suppress(OSError):
-                if MARK.encode() in (entry / "environ").read_bytes().split(b"\0"):
+                if mark in (entry / "environ").read_bytes().split(b"\0"):
                     found.append(int(entry.name))
     return found

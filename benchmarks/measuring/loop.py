@@ -1,7 +1,7 @@
-"""The measured program: three training loops and one worker, each timed by its own clock. Knows only torch.
+"""The measured program: training loops and one worker, timed by their own clocks, a block at a time, when asked.
 
-It is started as it is, recorded, logging, or under TraceML, and writes what it measured to a file as JSON:
-medians, in µs, of blocks of steps (of samples).
+It is started as it is, recorded, logging, or under TraceML, and knows only torch. It connects to the benchmark's
+socket, and so does its worker; asked for a loop, each answers with the median time of a step (of a sample), in µs.
 """
 
 from __future__ import annotations
@@ -10,6 +10,8 @@ import contextlib
 import functools
 import json
 import logging
+import os
+import socket
 import statistics
 import sys
 import time
@@ -21,8 +23,10 @@ from torch.utils.data._utils.fetch import _MapDatasetFetcher
 clock = time.perf_counter_ns
 BATCH = 4
 BODY = 1_000_000  # ns
-BLOCK = 100  # steps
-FETCHES = (32, 256)  # samples in a batch
+STEPS = {"ready": 300, "tiny": 100, "workers": 50, "no workers": 50}  # in a block
+WARM = 5  # steps at the beginning of a block that do not count
+SAMPLES = {"samples 32": 32, "samples 256": 256}  # in a batch
+BLOCK_OF_SAMPLES = 4096
 
 
 class Numbers(Dataset):
@@ -68,50 +72,56 @@ def as_it_is(batch):
 
 
 class Training:
-    def __init__(self, how, log):
+    def __init__(self, how, log, rounds):
         self.log = lines(log) if log else None
         self.model = torch.nn.Linear(16, 16)
         self.optimizer = torch.optim.SGD(self.model.parameters(), lr=0.001)
         self.inputs = torch.ones(4, 16)
         self.cache = torch.zeros(1 << 18)  # 1 MiB: a body that leaves the processor's nearest caches cold
         self.around = around(how, self.model)
-        self.compute()
-
-    def compute(self):
-        self.optimizer.zero_grad(set_to_none=True)
-        self.model(self.inputs).sum().backward()
-        self.optimizer.step()
+        self.tiny_body()
+        ready = iter(ReadyLoader(Numbers(1)))
+        self.loops = {"ready": (ready, self.bare_body), "tiny": (ready, self.tiny_body)}
+        for name, workers in (("workers", 2), ("no workers", 0)):
+            data = Numbers((rounds + 1) * STEPS[name] * BATCH, log)
+            loader = DataLoader(data, batch_size=BATCH, num_workers=workers, collate_fn=as_it_is)
+            self.loops[name] = (iter(loader), self.long_body)
 
     def bare_body(self):
         self.optimizer.step()
         return 0
 
-    def full_body(self):
-        """A step with a body of 1 ms, which is not counted: its own noise is larger than what is looked for."""
+    def tiny_body(self):
+        self.optimizer.zero_grad(set_to_none=True)
+        self.model(self.inputs).sum().backward()
+        self.optimizer.step()
+        return 0
+
+    def long_body(self):
+        """1 ms that is not counted, because its own noise is larger than what is looked for."""
         start = clock()
         while clock() - start < BODY:
             self.cache.add_(1)
         left_out = clock() - start
-        self.compute()
+        self.optimizer.step()
         return left_out
 
-    def steps(self, loader, count, body):
-        iterator = iter(loader)
+    def block(self, name):
+        iterator, body = self.loops[name]
         times = []
         begun = clock()
-        for number in range(count):
+        for number in range(STEPS[name]):
             next(iterator)
             arrived = clock()
             with self.around():
                 left_out = body()
             if self.log is not None:
-                self.log.info(
-                    "step %d waited %.6f s, body %.6f s", number, (arrived - begun) / 1e9, (clock() - arrived) / 1e9
-                )
+                waited, took = (arrived - begun) / 1e9, (clock() - arrived) / 1e9
+                self.log.info("step %d waited %.6f s, body %.6f s", number, waited, took)
             now = clock()
             times.append(now - begun - left_out)
             begun = now
-        return [statistics.median(times[at : at + BLOCK]) / 1e3 for at in range(BLOCK, count, BLOCK)]
+        return statistics.median(times[WARM:]) / 1e3
 
 
 def around(how, model):
@@ -127,39 +137,43 @@ def around(how, model):
     return functools.partial(traceml_ai.trace_step, model)
 
 
-def time_samples(path, log, blocks, worker):
+def block_of_samples(log, name):
+    size = SAMPLES[name]
+    fetcher = _MapDatasetFetcher(Numbers(size, log), True, as_it_is, False)  # noqa: FBT003
+    fetcher.fetch(list(range(size)))
+    times = []
+    for _ in range(BLOCK_OF_SAMPLES // size):
+        start = clock()
+        fetcher.fetch(list(range(size)))
+        times.append(clock() - start)
+    return statistics.median(times) / size / 1e3
+
+
+def serve(door, part, block):
+    """Answer until the benchmark hangs up."""
+    with socket.socket(socket.AF_UNIX) as line:
+        line.connect(door)
+        stream = line.makefile("rw")
+        print(json.dumps({"part": part, "pid": os.getpid()}), file=stream, flush=True)
+        for name in stream:
+            print(json.dumps(block(name.strip())), file=stream, flush=True)
+
+
+def serve_samples(door, log, _worker):
     """Run by a DataLoader's worker when it starts: the real fetcher, in a real worker, by the worker's clock."""
-    fetched = {}
-    for size in FETCHES:
-        fetcher = _MapDatasetFetcher(Numbers(size, log), True, as_it_is, False)  # noqa: FBT003
-        repeats = 2048 // size
-        fetched[size] = times = []
-        for _ in range(blocks):
-            start = clock()
-            for _ in range(repeats):
-                fetcher.fetch(list(range(size)))
-            times.append((clock() - start) / repeats / size / 1e3)
-    with open(path, "w") as file:
-        json.dump(fetched, file)
+    serve(door, "worker", functools.partial(block_of_samples, log))
 
 
-def measure(out, how, scale):
+def main(door, how, rounds, log):
     torch.set_num_threads(1)
-    log = f"{out}.log" if how == "logging" else None
-    training = Training(how, log)
-    found = {"ready": training.steps(ReadyLoader(Numbers(1)), 20 * scale, training.bare_body)}
-    for name, workers in (("workers", 2), ("no workers", 0)):
-        data = Numbers(10 * scale * BATCH, log)
-        loader = DataLoader(data, batch_size=BATCH, num_workers=workers, collate_fn=as_it_is)
-        found[name] = training.steps(loader, 10 * scale, training.full_body)
-    if not how.startswith("traceml"):  # it does not time samples
-        init = functools.partial(time_samples, f"{out}.samples", log, scale // 2)
-        next(iter(DataLoader(Numbers(1), num_workers=1, worker_init_fn=init, collate_fn=as_it_is)))
-        with open(f"{out}.samples") as file:
-            found.update((f"samples {size}", times) for size, times in json.load(file).items())
-    with open(out, "w") as file:
-        json.dump(found, file)
+    path = log if how == "logging" else None
+    worker = functools.partial(serve_samples, door, path)
+    samples = iter(DataLoader(Numbers(1), num_workers=1, worker_init_fn=worker, collate_fn=as_it_is))
+    training = Training(how, path, rounds)
+    serve(door, "main", training.block)
+    training.loops.clear()
+    next(samples)
 
 
 if __name__ == "__main__":
-    measure(sys.argv[1], sys.argv[2], int(sys.argv[3]))
+    main(sys.argv[1], sys.argv[2], int(sys.argv[3]), sys.argv[4])

@@ -52,8 +52,9 @@ def report_on(evidence: Evidence) -> Report:
 def _state(roots: list[str], evidence: Evidence) -> str:
     if roots:
         return min(roots, key=lambda symptom: Symptom(symptom).weight)
-    looked = evidence.recording is not None and evidence.run.status in (0, None)
-    return "healthy" if looked else "unknown"
+    recorded = evidence.recording or []
+    looked = bool(recorded) and not any(one.adapters_failed for one in recorded) and not evidence.unreadable
+    return "healthy" if looked and evidence.run.status in (0, None) else "unknown"
 
 
 def _activities(evidence: Evidence) -> list[Activity]:

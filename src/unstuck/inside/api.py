@@ -24,13 +24,14 @@ class stage:  # noqa: N801  (used like a function)
         self.started = 0
         self.recorder: Recorder | None = None
 
-    def __enter__(self) -> stage:
+    def __enter__(self) -> stage:  # noqa: PYI034  (typing.Self came with Python 3.11)
         self.recorder = recorder = process.recorder
         if recorder is not None:
             try:
                 self.started = clock()
                 key = recorder.intern(self.name)
-                recorder.board_text(recorder.board_slot(Kind.STAGE, key), Kind.STAGE, key, self.started, _text(self.item), 1)
+                slot = recorder.board_slot(Kind.STAGE, key)
+                recorder.board_text(slot, Kind.STAGE, key, self.started, _text(self.item), 1)
             except Exception as error:
                 if not is_ours(error):
                     raise

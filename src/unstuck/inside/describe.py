@@ -25,31 +25,33 @@ SECRET = re.compile(r"token|secret|passw|credential|api_?key", re.IGNORECASE)
 
 
 def describe_loader(loader: Any) -> dict[str, Any]:
-    known: dict[str, Any] = {name: getattr(loader, name, None) for name in PARAMETERS}
-    sampler, batch_sampler = getattr(loader, "sampler", None), getattr(loader, "batch_sampler", None)
+    own = attributes_of(loader)
+    known: dict[str, Any] = {name: own.get(name) for name in PARAMETERS}
+    sampler, batch_sampler = own.get("sampler"), own.get("batch_sampler")
     known.update(
         type=type_name(loader),
         sampler=type_name(sampler),
         batch_sampler=type_name(batch_sampler),
         shuffle=type(sampler).__name__ == "RandomSampler",
-        collate_fn=_name(getattr(loader, "collate_fn", None)),
-        worker_init_fn=_name(getattr(loader, "worker_init_fn", None)),
-        context=_context(loader),
+        collate_fn=_name(own.get("collate_fn")),
+        worker_init_fn=_name(own.get("worker_init_fn")),
+        context=_context(own),
         created=_user_line(sys._getframe(1)),
-        **_describe_dataset(getattr(loader, "dataset", None), getattr(loader, "_dataset_kind", 0)),
+        **_describe_dataset(own.get("dataset"), own.get("_dataset_kind", 0)),
     )
     return known
 
 
 def describe_iterator(iterator: Any) -> dict[str, Any]:
     """The same as far as an iterator knows it: the loader itself is out of reach."""
-    known: dict[str, Any] = {name: getattr(iterator, "_" + name, None) for name in PARAMETERS}
+    own = attributes_of(iterator)
+    known: dict[str, Any] = {name: own.get("_" + name) for name in PARAMETERS}
     known.update(
         type=type_name(iterator),
-        sampler=type_name(getattr(iterator, "_index_sampler", None)),
-        collate_fn=_name(getattr(iterator, "_collate_fn", None)),
+        sampler=type_name(own.get("_index_sampler")),
+        collate_fn=_name(own.get("_collate_fn")),
         created=None,
-        **_describe_dataset(getattr(iterator, "_dataset", None), getattr(iterator, "_dataset_kind", 0)),
+        **_describe_dataset(own.get("_dataset"), own.get("_dataset_kind", 0)),
     )
     return known
 
@@ -57,9 +59,9 @@ def describe_iterator(iterator: Any) -> dict[str, Any]:
 def _describe_dataset(dataset: Any, kind: int) -> dict[str, Any]:
     inner = dataset
     for _ in range(4):  # torch's Subset and the like hold the user's dataset
-        if not type(inner).__module__.startswith("torch.utils.data") or not hasattr(inner, "dataset"):
+        if not type(inner).__module__.startswith("torch.utils.data") or "dataset" not in attributes_of(inner):
             break
-        inner = inner.dataset
+        inner = attributes_of(inner)["dataset"]
     iterable = kind == ITERABLE
     return {
         "dataset": type_name(dataset),
@@ -73,7 +75,7 @@ def _describe_dataset(dataset: Any, kind: int) -> dict[str, Any]:
 def _attributes(dataset: Any) -> dict[str, Any]:
     """Plain values as they are, containers by their size, everything else by its type."""
     found: dict[str, Any] = {}
-    for name, value in list(getattr(dataset, "__dict__", {}).items())[:ATTRIBUTES]:
+    for name, value in list(attributes_of(dataset).items())[:ATTRIBUTES]:
         if type(value) in (int, float, bool, type(None)):
             found[name] = value
         elif type(value) is str:
@@ -83,6 +85,15 @@ def _attributes(dataset: Any) -> dict[str, Any]:
         else:
             found[name] = type(value).__name__
     return found
+
+
+def attributes_of(value: object) -> dict[str, Any]:
+    """What lies in an object itself: no property and no `__getattr__` of the user's is asked."""
+    try:
+        found = object.__getattribute__(value, "__dict__")
+    except AttributeError:
+        return {}
+    return found if type(found) is dict else {}
 
 
 def type_name(value: object) -> str | None:
@@ -96,8 +107,8 @@ def _name(value: object) -> str | None:
     return f"{getattr(value, '__module__', '')}.{getattr(value, '__qualname__', type(value).__name__)}"
 
 
-def _context(loader: Any) -> str | None:
-    context = getattr(loader, "multiprocessing_context", None)
+def _context(own: dict[str, Any]) -> str | None:
+    context = own.get("_DataLoader__multiprocessing_context")
     if context is None:
         multiprocessing = sys.modules.get("multiprocessing")
         return None if multiprocessing is None else multiprocessing.get_start_method(allow_none=True)
@@ -108,7 +119,8 @@ def _code(dataset: object, names: tuple[str, ...]) -> dict[str, Any] | None:
     for name in names:
         code = getattr(getattr(type(dataset), name, None), "__code__", None)
         if code is not None:
-            return {"file": code.co_filename, "line": code.co_firstlineno, "function": getattr(code, "co_qualname", code.co_name)}
+            function = getattr(code, "co_qualname", code.co_name)
+            return {"file": code.co_filename, "line": code.co_firstlineno, "function": function}
     return None
 
 
@@ -120,4 +132,3 @@ def _user_line(frame: FrameType | None) -> dict[str, Any] | None:
             return {"file": file, "line": frame.f_lineno, "function": frame.f_code.co_name}
         frame = frame.f_back
     return None
-

@@ -81,10 +81,9 @@ def _causes(error: BaseException) -> list[dict[str, str]]:
 def _paths(error: BaseException, frames: list[FrameType]) -> list[str]:
     """Files the error may be about: the one it names, then those the innermost frames hold. Nothing is opened."""
     found: list[str] = []
-    named = getattr(error, "filename", None)
-    candidates = [named] if isinstance(named, (str, bytes, os.PathLike)) else []
+    candidates: list[object] = [error.filename] if isinstance(error, OSError) else []
     for frame in reversed(frames):
-        candidates += [_as_path(value) for value in list(frame.f_locals.values())[:60]]
+        candidates += list(frame.f_locals.values())[:60]
     for candidate in candidates:
         path = _as_path(candidate)
         if path and path not in found:
@@ -126,9 +125,11 @@ def _wrap_main_hook() -> None:
     original = sys.excepthook
 
     def excepthook(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
-        clean(error)
+        if trace is error.__traceback__:
+            clean(error)
+            trace = error.__traceback__
         quietly(uncaught, error)
-        original(kind, error, error.__traceback__)
+        original(kind, error, trace)
 
     sys.excepthook = excepthook
 
@@ -146,16 +147,16 @@ def _wrap_thread_hook() -> None:
 
 def uncaught(error: BaseException) -> None:
     """The exception that ends the program, with what was remembered of it where it was raised."""
-    if process.recorder is not None and not isinstance(error, SystemExit):
+    if not isinstance(error, SystemExit):
         note_dead_workers()
         keep(error, "uncaught")
 
 
 def remember(error: BaseException, facts: dict[str, Any]) -> None:
-    """Facts about an exception that may or may not end the program. Kept by identity: nothing is put on the object."""
-    known = _failures.get(id(error), {})
+    """Facts about an exception that may or may not end the program. Nothing is put on the object, nor is it kept."""
+    known = _failures.get(_identity(error), {})
     _failures.clear()
-    _failures[id(error)] = {**facts, **known}
+    _failures[_identity(error)] = {**facts, **known}
 
 
 def remembered(error: BaseException) -> dict[str, Any]:
@@ -163,10 +164,19 @@ def remembered(error: BaseException) -> dict[str, Any]:
     for _ in range(6):
         if following is None:
             break
-        if id(following) in _failures:
-            return _failures[id(following)]
+        found = _failures.get(_identity(following))
+        if found is not None:
+            return found
         following = following.__cause__ or following.__context__
     return {}
 
 
-_failures: dict[int, dict[str, Any]] = {}
+def _identity(error: BaseException) -> tuple[object, ...]:
+    """An address is soon another exception's, and most take no weak reference: where it was raised counts too."""
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    return (id(error), type(error), trace and trace.tb_frame.f_code, trace and trace.tb_lasti)
+
+
+_failures: dict[tuple[object, ...], dict[str, Any]] = {}

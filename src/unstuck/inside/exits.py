@@ -14,15 +14,25 @@ from .weak import ByIdentity
 
 PATIENCE = 0.02  # at a ConnectionResetError the dying worker's status is not there yet
 
-iterators: ByIdentity[list[Any]] = ByIdentity()  # living iterators' workers
-_noted: set[tuple[int, int]] = set()
+_iterators: ByIdentity[None] = ByIdentity()
+_peeked: set[int] = set()
+
+
+def has_workers(iterator: Any) -> None:
+    """Look at this iterator's workers when something fails, for as long as it lives."""
+    _iterators.set(iterator, None)
 
 
 def note(pid: int, status: int, how: int) -> None:
     """Record how a child ended: an exit code, or a signal as a negative number."""
+    if how == f.EXIT_REAPED:
+        _peeked.discard(pid)  # the number may be given away from now on
+    elif pid in _peeked:
+        return
+    else:
+        _peeked.add(pid)
     recorder = process.recording()
-    if recorder is not None and (pid, how) not in _noted:
-        _noted.add((pid, how))
+    if recorder is not None:
         recorder.event(f.Kind.EXIT, 0, clock(), 0, pid, status, how)
 
 
@@ -32,16 +42,19 @@ def note_dead_workers(patience: float = PATIENCE) -> None:
     torch's SIGCHLD handler may raise in here; its error says no more than the statuses do and is dropped.
     """
     until = clock() + int(patience * 1e9)
-    while True:
+    while len(_iterators):
         try:
-            while not any([_peek(worker) for workers in iterators.values() for worker in list(workers)]):
-                if clock() > until:
-                    return
-                time.sleep(0.002)
-            return
+            if _any_died() or clock() > until:
+                return
+            time.sleep(0.002)
         except RuntimeError as error:
             if not _from_torch_handler(error):
                 raise
+
+
+def _any_died() -> bool:
+    workers = [worker for iterator in _iterators.owners() for worker in list(getattr(iterator, "_workers", ()))]
+    return sum([_peek(worker) for worker in workers]) > 0
 
 
 def _peek(worker: Any) -> bool:

@@ -17,6 +17,7 @@ from .recorder import Recorder, clock, pack_board
 NO_INDEX = -1
 CPU_EVERY = 8  # batches: asking for a thread's processor time is a system call
 SHOWN = 64  # indices of a failing batch that are written down
+LEAST, MOST = -(1 << 63), (1 << 63) - 1  # an index beyond is no number that fits a word
 
 
 class Stream:
@@ -25,7 +26,7 @@ class Stream:
     def __init__(self, recorder: Recorder, loader: int) -> None:
         self.recorder = recorder
         self.loader = loader
-        self.in_worker = recorder.words[f.H_ROLE] == f.ROLE_WORKER
+        self.in_worker = loader == 0 and recorder.words[f.H_ROLE] == f.ROLE_WORKER
         self.batches = self.samples = self.ended = 0
         self.slot = recorder.board_slot(Kind.FETCH, loader)
         self.fetches = recorder.total_slot(Kind.FETCH, loader)
@@ -39,12 +40,14 @@ class Fetch:
     """One batch on its way from index to data."""
 
     __slots__ = (
-        "collating", "cost", "count", "cpu", "first", "guard", "index", "indices", "longest", "mark", "started", "stream",
+        "collating", "cost", "count", "cpu", "fetcher", "first", "guard", "index", "indices", "longest", "mark",
+        "started", "stream",
     )  # fmt: skip
 
-    def __init__(self, stream: Stream, indices: Any, guard: Guard) -> None:
+    def __init__(self, stream: Stream, fetcher: Any, indices: Any, guard: Guard) -> None:
         self.guard = guard
         self.stream = stream
+        self.fetcher = fetcher
         self.indices = indices
         self.count = self.longest = self.mark = self.collating = self.cost = 0
         self.first = NO_INDEX
@@ -61,61 +64,67 @@ class Fetch:
         """
         stream = self.stream
         recorder, slot, loader, batches = stream.recorder, stream.slot, stream.loader, stream.batches
-        words, data, at = recorder.words, recorder.bytes, slot >> 3
-        complete = False
-        try:
-            for index in list.__iter__(self.indices):
-                try:
-                    now = clock()
-                    if self.mark:
-                        self._finish_sample(now)
-                    self.index = index
-                    self.mark = now
-                    number = index if type(index) is int else NO_INDEX
-                    if type(index) is str:
-                        recorder.board_text(slot, Kind.SAMPLE, loader, now, index, batches, stream.samples)
-                    else:
-                        version = words[at] + 1
-                        copy = slot + 64 + (version & 1) * f.BOARD_COPY
-                        pack_board(data, copy, Kind.SAMPLE, loader, now, batches, stream.samples, number, 0, 0)
-                        words[at] = version
-                    if self.count == 1:
-                        self.cost = clock() - now
-                except Exception as error:
-                    if self.guard.theirs(error):
-                        raise
-                yield index
-            complete = True
-        finally:
-            self.guard.quietly(self.collate, complete)
+        at = slot >> 3
+        for index in list.__iter__(self.indices):
+            try:
+                now = clock()
+                if self.mark:
+                    self._finish_sample(now)
+                self.index = index
+                self.mark = now
+                if type(index) is str:
+                    recorder.board_text(slot, Kind.SAMPLE, loader, now, index, batches, stream.samples)
+                else:
+                    number = index if type(index) is int and LEAST <= index <= MOST else NO_INDEX
+                    words = recorder.words
+                    version = words[at] + 1
+                    copy = slot + 64 + (version & 1) * f.BOARD_COPY
+                    pack_board(recorder.bytes, copy, Kind.SAMPLE, loader, now, batches, stream.samples, number, 0, 0)
+                    words[at] = version
+                if self.count == 1:
+                    self.cost = clock() - now
+            except Exception as error:
+                if self.guard.theirs(error):
+                    raise
+            yield index
+        # No `finally`: where the dataset ends or raises, it would run while this generator is thrown away, and what
+        # a signal handler raises there is lost.
+        self.guard.quietly(self.collate)
+
+    def _number(self) -> int:
+        index = self.index
+        return index if type(index) is int and LEAST <= index <= MOST else NO_INDEX
 
     def _finish_sample(self, now: int) -> None:
         stream = self.stream
         spent = now - self.mark
-        index = self.index if type(self.index) is int else NO_INDEX
+        index = self._number()
         if not self.count:
             self.first = index
         self.count += 1
-        if spent > self.longest:
+        if spent > self.longest:  # noqa: PLR1730  (max() costs a call for every sample there is)
             self.longest = spent
         recorder = stream.recorder
         recorder.words[stream.sample_times + f.T_BUCKETS + spent.bit_length()] += 1
         recorder.event(Kind.SAMPLE, stream.loader, self.mark, spent, index, stream.samples)
         stream.samples += 1
 
-    def collate(self, complete: bool) -> None:
-        """The fetcher has stopped taking indices. Incomplete: the dataset ended, or raised, at the last one."""
+    def collate(self) -> None:
+        """The fetcher has taken its last index and got the sample."""
         self.collating = now = clock()
         stream = self.stream
-        if self.mark and complete:
+        if self.mark:
             self._finish_sample(now)
-        recorder = stream.recorder
-        words, slot = recorder.words, stream.sample_times
+        self._sum_up(now)
+        stream.recorder.board(
+            stream.slot, Kind.COLLATE, stream.loader, now, stream.batches, stream.samples, self._number()
+        )
+
+    def _sum_up(self, now: int) -> None:
+        stream = self.stream
+        words, slot = stream.recorder.words, stream.sample_times
         words[slot + f.T_SUM] += now - self.started
-        if self.longest > words[slot + f.T_MAX]:
-            words[slot + f.T_MAX] = self.longest
-        index = self.index if type(self.index) is int else NO_INDEX
-        recorder.board(stream.slot, Kind.COLLATE, stream.loader, now, stream.batches, stream.samples, index)
+        words[slot + f.T_MAX] = max(words[slot + f.T_MAX], self.longest)
 
     def done(self) -> None:
         now = clock()
@@ -133,8 +142,10 @@ class Fetch:
         recorder.cost(clock() - now + self.cost * self.count)
 
     def over(self) -> None:
-        self.indices = ()  # it refers back to us: without the cycle both go at once
+        self.indices = self.fetcher = None  # the first refers back to us: without the cycle both go at once
         stream = self.stream
+        if self.mark and not self.collating:
+            self._sum_up(clock())  # the dataset ended or raised in mid-batch
         if not stream.in_worker:
             return  # the loader's own board entry tells the rest
         stream.ended = now = clock()
@@ -147,7 +158,7 @@ class Fetch:
             "batch": self.stream.batches,
             "position": self.stream.samples,
             "index": index if type(index) in (int, str) else None,
-            "collating": bool(self.collating) and self.count == len(self.indices),
+            "collating": bool(self.collating or getattr(self.fetcher, "ended", False)),
         }
         if isinstance(self.indices, list):
             facts["indices"] = [one for one in list.__iter__(self.indices) if type(one) in (int, str)][:SHOWN]
@@ -173,11 +184,11 @@ def begin(fetcher: Any, index: Any, guard: Guard) -> Fetch | None:
     recorder = process.recorder or process.recording()
     if recorder is None:
         return None
-    loader = 0 if recorder.words[f.H_ROLE] == f.ROLE_WORKER else process.loader
+    loader = process.loader
     stream = _streams.get(loader)
     if stream is None or stream.recorder is not recorder:
         stream = _streams[loader] = Stream(recorder, loader)
-    fetch = Fetch(stream, index, guard)
+    fetch = Fetch(stream, fetcher, index, guard)
     if type(index) is list and fetcher.auto_collation and not _fetches_batches(fetcher):
         fetch.indices = watched = Indices(index)
         watched.fetch = fetch

@@ -69,7 +69,7 @@ class Guard:
         undo, self.undo = self.undo, None
         if undo is not None:
             undo()
-            self._report(self.name, error)
+            quietly(self._report, self.name, error)
         return False
 
     def quietly(self, call: Callable[..., object], *args: object) -> None:

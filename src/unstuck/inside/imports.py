@@ -38,12 +38,10 @@ class Finder:
         finally:
             self._looking.discard(name)
         if spec is not None and spec.loader is not None and hasattr(spec.loader, "exec_module"):
-            spec.loader = _Loader(spec, spec.loader, self._wanted.pop(name))  # type: ignore[assignment]
+            spec.loader = _Loader(spec, spec.loader, self._wanted)  # type: ignore[assignment]
         return spec
 
-    def _found_by_others(
-        self, name: str, path: Sequence[str] | None, target: ModuleType | None
-    ) -> ModuleSpec | None:
+    def _found_by_others(self, name: str, path: Sequence[str] | None, target: ModuleType | None) -> ModuleSpec | None:
         for finder in sys.meta_path:
             find = getattr(finder, "find_spec", None)
             if finder is not self and find is not None:
@@ -56,10 +54,10 @@ class Finder:
 class _Loader:
     """Stands in for a module's own loader for the length of one import."""
 
-    def __init__(self, spec: ModuleSpec, original: object, calls: list[OnImport]) -> None:
+    def __init__(self, spec: ModuleSpec, original: object, wanted: dict[str, list[OnImport]]) -> None:
         self._spec = spec
         self._original = original
-        self._calls = calls
+        self._wanted = wanted
 
     def __getattr__(self, name: str) -> object:
         return getattr(self._original, name)
@@ -75,7 +73,8 @@ class _Loader:
         except Exception as error:
             clean(error)
             raise
-        for call in self._calls:
+        # Only now: `importlib.util.find_spec`, or an import that failed, has asked for a spec as well.
+        for call in self._wanted.pop(module.__name__, ()):
             call(module)
 
 

@@ -17,7 +17,7 @@ from .weak import ByIdentity
 class Entry:
     """One DataLoader: its number, how often it was iterated, how much it gave."""
 
-    def __init__(self, number: int, description: dict[str, Any]) -> None:
+    def __init__(self, number: int, description: str) -> None:
         self.number = number
         self.description = description
         self.recorder: Recorder | None = None
@@ -29,14 +29,13 @@ class Entry:
 
     def bind(self, recorder: Recorder) -> None:
         """Describe the loader in this process's recording; again in a forked child that goes on using it."""
-        self.recorder = recorder
-        text = json.dumps(self.description, ensure_ascii=False, default=type_name)
-        recorder.event(Kind.LOADER, self.number, clock(), 0, recorder.intern(text))
+        recorder.event(Kind.LOADER, self.number, clock(), 0, recorder.intern(self.description))
         self.slot = recorder.board_slot(Kind.LOADER, self.number)
         self.waits = recorder.total_slot(Kind.WAIT, self.number)
         self.first_waits = recorder.total_slot(Kind.FIRST_WAIT, self.number)
         self.bodies = recorder.total_slot(Kind.BODY, self.number)
         self.starts = recorder.total_slot(Kind.ITERATOR, self.number)
+        self.recorder = recorder  # last: a signal handler may raise on any line above
 
     def note_length(self, length: int, dataset: int = -1) -> None:
         if self.recorder is not None and length != self.length:
@@ -57,9 +56,7 @@ class Entry:
         recorder = self.recorder
         if recorder is not None:
             message = recorder.intern(f"{type(error).__name__}: {message_of(error)}"[:500])
-            recorder.event(
-                Kind.ITERATOR_FAILED, self.number, self.begun, clock() - self.begun, self.passes, message
-            )
+            recorder.event(Kind.ITERATOR_FAILED, self.number, self.begun, clock() - self.begun, self.passes, message)
 
     def pass_begun(self, iterator: Any) -> None:
         now = clock()
@@ -73,7 +70,7 @@ class Entry:
         pids = tuple(worker.pid for worker in workers)
         if pids != self.pids:  # persistent workers stay the same
             self.pids = pids
-            exits.iterators.set(iterator, workers)
+            exits.has_workers(iterator)
             for number, pid in enumerate(pids):
                 recorder.event(Kind.WORKER, self.number, now, 0, pid, number)
         recorder.cost(clock() - now)
@@ -82,13 +79,13 @@ class Entry:
 class Cursor:
     """Where one iterator stands. A step is what lies between two calls of its `__next__`."""
 
-    __slots__ = ("arrived", "batch", "entry", "number", "recorder", "started", "steps_seen")
+    __slots__ = ("arrived", "batch", "entry", "number", "outer", "recorder", "started", "steps_seen")
 
     def __init__(self, entry: Entry) -> None:
         self.entry = entry
         self.recorder = entry.recorder
         self.number = entry.passes
-        self.batch = self.started = self.arrived = 0
+        self.batch = self.started = self.arrived = self.outer = 0
         self.steps_seen = process.optimizer_steps
 
     def waits(self) -> None:
@@ -102,7 +99,7 @@ class Cursor:
         if self.arrived:
             self.body_ends(start)
         self.started = start
-        process.loader = entry.number
+        self.outer, process.loader = process.loader, entry.number
         recorder.board(entry.slot, Kind.WAIT, entry.number, start, self.batch, self.number, entry.batches, entry.steps)
         recorder.cost(clock() - start)
 
@@ -115,14 +112,16 @@ class Cursor:
 
     def _rebind(self) -> Recorder | None:
         """The process has forked in mid-epoch, and this copy of the iterator lives on in the child."""
-        self.recorder = recorder = process.recording(ROLE_MAIN)
+        recorder = process.recording(ROLE_MAIN)
         if recorder is not None and self.entry.recorder is not recorder:
             self.entry.bind(recorder)
+        self.recorder = recorder
         return recorder
 
     def arrives(self) -> None:
         now = clock()
         entry, recorder = self.entry, self.recorder
+        process.loader = self.outer
         if recorder is None:
             return
         wait = now - self.started
@@ -138,16 +137,18 @@ class Cursor:
     def ends(self) -> None:
         now = clock()
         entry, recorder = self.entry, self.recorder
+        process.loader = self.outer
         if recorder is not None:
             recorder.event(Kind.PASS_END, entry.number, self.started, now - self.started, self.batch, self.number)
             recorder.board(
                 entry.slot, Kind.PASS_END, entry.number, now, self.batch, self.number, entry.batches, entry.steps
             )
 
-    def fails(self) -> None:
+    def fails(self, error: Exception) -> None:
         """An exception is leaving `__next__`: learn who died before the parent's own clean-up reaps them."""
-        if self.recorder is not None and exits.iterators:
-            exits.note_dead_workers()
+        process.loader = self.outer
+        if self.recorder is not None:
+            exits.note_dead_workers(exits.PATIENCE if isinstance(error, BROKEN) else 0)
 
 
 def adopt(iterator: Any) -> Cursor | None:
@@ -161,7 +162,7 @@ def adopt(iterator: Any) -> Cursor | None:
     cursor = iterator._unstuck = Cursor(entry)
     cursor.batch = entry.batches = getattr(iterator, "_num_yielded", 0)
     if getattr(iterator, "_workers", None):
-        exits.iterators.set(iterator, iterator._workers)
+        exits.has_workers(iterator)
     return cursor
 
 
@@ -202,18 +203,35 @@ def pass_begun(loader: Any, iterator: Any) -> None:
     if entry is None:
         return
     entry.pass_begun(iterator)
-    # torch's own samplers have just asked the dataset for its length themselves.
-    sampler = type(loader.sampler)
-    standard = sampler.__module__ == "torch.utils.data.sampler" and sampler.__name__ in STANDARD_SAMPLERS
-    if standard and not entry.length:
+    # torch's own samplers ask the dataset for its length themselves; of others it is not known that they could.
+    if not entry.length and _is_standard(loader.sampler) and _is_standard(loader._index_sampler):
         entry.note_length(len(loader._index_sampler), len(loader.dataset))
 
 
+def _is_standard(sampler: object) -> bool:
+    kind = type(sampler)
+    return kind.__module__ == "torch.utils.data.sampler" and kind.__name__ in STANDARD_SAMPLERS
+
+
 def _new_entry(description: dict[str, Any]) -> Entry:
-    _count.append(None)
-    return Entry(len(_count), description)
+    """A loader that is made anew every epoch, at the same line and in the same way, is one loader to its user."""
+    text = json.dumps(description, ensure_ascii=False, default=type_name)
+    entry = _gone.pop(text, None)
+    if entry is None:
+        _count.append(None)
+        entry = Entry(len(_count), text)
+    return entry
 
 
-STANDARD_SAMPLERS = ("SequentialSampler", "RandomSampler")
-_entries: ByIdentity[Entry] = ByIdentity()
+def _when_gone(entry: Entry) -> None:
+    if len(_gone) >= REMEMBERED:
+        _gone.clear()
+    _gone[entry.description] = entry
+
+
+STANDARD_SAMPLERS = ("SequentialSampler", "RandomSampler", "BatchSampler")
+BROKEN = (OSError, EOFError, RuntimeError)  # what a dying worker looks like from here, a moment before its status shows
+_entries: ByIdentity[Entry] = ByIdentity(_when_gone)
+REMEMBERED = 64  # a description may hold a counter, and then no two are the same
+_gone: dict[str, Entry] = {}  # by description: loaders that no longer exist
 _count: list[None] = []

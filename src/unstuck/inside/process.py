@@ -1,4 +1,4 @@
-"""This process's place in the run: its one recording, opened when first needed, never shared across a fork."""
+"""The running process's place in the run: its one recording, opened when first needed, never shared across a fork."""
 
 from __future__ import annotations
 
@@ -9,7 +9,13 @@ import sys
 from . import format as f
 from .recorder import Recorder, clock, started_ticks
 
-LAUNCHERS = ("torchrun", "torch.distributed.run", "torch.distributed.launch", "accelerate")
+LAUNCHERS = (
+    "torchrun",
+    "torch.distributed.run",
+    "torch.distributed.launch",
+    "accelerate",
+    "accelerate.commands.launch",
+)
 
 KEPT_WORKERS = 64  # recordings of workers that are kept for each parent: 15 MB
 
@@ -36,13 +42,16 @@ class Process:
         self.pid = os.getpid()
         self.refused = False
         if recorder is not None:
-            recorder.close()
+            recorder.abandon()
 
     def recording(self, role: int = f.ROLE_OTHER) -> Recorder | None:
         """The recording, made now if there is none. Callers on a hot path look at `recorder` first."""
         if self.recorder is None and self.folder is not None and not self.refused:
             self._open(role)
-        return self.recorder
+        recorder = self.recorder
+        if recorder is not None and role and not recorder.words[f.H_ROLE]:
+            recorder.words[f.H_ROLE] = role  # it was opened for a child's exit status, before its role showed
+        return recorder
 
     def _open(self, role: int) -> None:
         path = f"{self.folder}/{os.uname().nodename}.{os.getppid()}.{self.pid}.{started_ticks()}.rec"
@@ -135,7 +144,7 @@ def role_of_interpreter() -> int | None:
         else:
             program = os.path.basename(argument)
         break
-    return f.ROLE_LAUNCHER if program.startswith(LAUNCHERS) else f.ROLE_MAIN
+    return f.ROLE_LAUNCHER if program in LAUNCHERS else f.ROLE_MAIN
 
 
 process = Process()

@@ -47,8 +47,12 @@ class Recorder:
         self._strings, self._strings_size = sections[f.S_STRINGS]
         self._last_words, self._last_words_size = sections[f.S_LAST_WORDS]
         self._next = itertools.count(1).__next__  # atomic under the GIL: no two threads share a slot
+        self._next_total = itertools.count().__next__
+        self._next_board = itertools.count().__next__
         self._interned: dict[str, int] = {}
-        self._slots: dict[tuple[int, int, int], int] = {}
+        self._claimed: dict[int, tuple[object, int]] = {}
+        self._total_slots: dict[tuple[int, int], int] = {}
+        self._board_slots: dict[tuple[int, int], int] = {}
         self._write_header(layout, size)
 
     def _write_header(self, layout: f.Layout, size: int) -> None:
@@ -68,11 +72,15 @@ class Recorder:
         """Make the recording readable, once its identity is written."""
         self.words[f.H_MAGIC] = f.MAGIC
 
-    def close(self) -> None:
-        """Let go of a mapping that belongs to another process: the parent's, after a fork."""
+    def abandon(self) -> None:
+        """Let go of a mapping that is the parent's, after a fork. What still holds this recorder writes to nowhere."""
+        size = len(self.bytes)
         self.words.release()
         self.bytes.release()
         self._map.close()
+        self._map = mmap.mmap(-1, size)
+        self.bytes = memoryview(self._map)
+        self.words = self.bytes.cast("Q")
 
     def event(self, kind: int, key: int, start: int, duration: int, a: int = 0, b: int = 0, c: int = 0) -> None:
         sequence = self._next()
@@ -83,19 +91,33 @@ class Recorder:
         words[at] = sequence
 
     def total_slot(self, kind: int, key: int = 0) -> int:
-        """Where the totals of a kind and key stand, as a word index. The last one, without a kind, takes the overflow."""
-        return self._totals + self._slot(f.S_TOTALS, self._total_count, kind, key) * f.TOTAL_WORDS
+        """Where the totals of a kind and key stand, as a word index. The last, without a kind, takes the overflow."""
+        slot = self._total_slots.get((kind, key))
+        if slot is None:
+            number = min(self._next_total(), self._total_count - 1)
+            slot = self._totals + number * f.TOTAL_WORDS
+            if number < self._total_count - 1:
+                self.words[slot + f.T_KEY] = key
+                self.words[slot + f.T_KIND] = kind
+            mine, slot = slot, self._total_slots.setdefault((kind, key), slot)
+            if mine != slot:  # another thread came first
+                self.words[mine + f.T_KIND] = 0
+        return slot
 
     def total(self, slot: int, duration: int) -> None:
         words = self.words
         words[slot + f.T_BUCKETS + duration.bit_length()] += 1
         words[slot + f.T_SUM] += duration
-        if duration > words[slot + f.T_MAX]:
+        if duration > words[slot + f.T_MAX]:  # noqa: PLR1730  (max() costs a call for every event there is)
             words[slot + f.T_MAX] = duration
 
     def board_slot(self, kind: int, key: int = 0) -> int:
-        """Where the board entry of a kind and key stands, as a byte offset."""
-        return self._board + self._slot(f.S_BOARD, self._board_count, kind, key) * f.BOARD_ENTRY
+        """Where the board entry of a kind and key stands, as a byte offset. All that find no room share the last."""
+        slot = self._board_slots.get((kind, key))
+        if slot is None:
+            number = min(self._next_board(), self._board_count - 1)
+            slot = self._board_slots.setdefault((kind, key), self._board + number * f.BOARD_ENTRY)
+        return slot
 
     def board(self, slot: int, kind: int, key: int, since: int, a: int = 0, b: int = 0, c: int = 0, d: int = 0) -> None:
         """Replace a board entry: write the copy that is not valid, then make it the valid one with one store."""
@@ -119,28 +141,40 @@ class Recorder:
         words = self.words
         words[f.H_COST] += spent
         words[f.H_COST_COUNT] += 1
-        if spent > words[f.H_COST_MAX]:
+        if spent > words[f.H_COST_MAX]:  # noqa: PLR1730  (as above)
             words[f.H_COST_MAX] = spent
 
     def intern(self, text: str) -> int:
         """Number of a string: its offset in the table plus one; 0 when the table is full."""
         number = self._interned.get(text)
         if number is None:
-            number = self._interned[text] = self._append(text.encode("utf-8", "replace"))
+            number = self._append(text.encode("utf-8", "replace"))
+            if number:  # what has no room is not remembered either: names made up in a loop would fill the memory
+                self._interned[text] = number
         return number
 
     def _append(self, encoded: bytes) -> int:
         words = self.words
-        used = words[f.H_STRINGS_USED]
-        end = used + f.WORD + (len(encoded) + 7) // 8 * 8
-        if end > self._strings_size:
+        start = self._claim(f.WORD + (len(encoded) + 7) // 8 * 8)
+        if start is None:
             words[f.H_STRINGS_LOST] += 1
             return 0
-        at = self._strings + used
+        at = self._strings + start
         words[at >> 3] = len(encoded)
         self.bytes[at + f.WORD : at + f.WORD + len(encoded)] = encoded
-        words[f.H_STRINGS_USED] = end
-        return used + 1
+        words[f.H_STRINGS_USED] = max(words[f.H_STRINGS_USED], self._claimed[start][1])
+        return start + 1
+
+    def _claim(self, size: int) -> int | None:
+        """Room in the string table that no other thread gets: `setdefault` is atomic where a lock might be forked."""
+        me = object()
+        start: int = self.words[f.H_STRINGS_USED]
+        while start + size <= self._strings_size:
+            owner, end = self._claimed.setdefault(start, (me, start + size))
+            if owner is me:
+                return start
+            start = end
+        return None
 
     def last_words(self, text: str) -> None:
         """Keep the newest exception. Its length is stored after its bytes."""
@@ -148,18 +182,6 @@ class Recorder:
         self.words[f.H_LAST_WORDS] = 0
         self.bytes[self._last_words : self._last_words + len(encoded)] = encoded
         self.words[f.H_LAST_WORDS] = len(encoded)
-
-    def _slot(self, section: int, count: int, kind: int, key: int) -> int:
-        wanted = (section, kind, key)
-        slot = self._slots.get(wanted)
-        if slot is None:
-            taken = sum(1 for known in self._slots if known[0] == section)
-            slot = self._slots[wanted] = min(taken, count - 1)
-            if section == f.S_TOTALS and slot < count - 1:
-                at = self._totals + slot * f.TOTAL_WORDS
-                self.words[at + f.T_KEY] = key
-                self.words[at + f.T_KIND] = kind
-        return slot
 
 
 def started_ticks() -> int:

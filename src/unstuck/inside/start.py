@@ -9,7 +9,7 @@ from types import ModuleType
 
 from . import exceptions, run_folder, watcher
 from .format import Kind
-from .guard import Guard, quietly
+from .guard import Guard, is_ours, quietly
 from .imports import finder
 from .process import process, role_of_interpreter
 from .recorder import clock
@@ -27,6 +27,11 @@ def start() -> bool:
         return False
     if folder is None:
         return False
+    quietly(_record_into, folder)
+    return True
+
+
+def _record_into(folder: str) -> None:
     process.record_into(folder)
     role = role_of_interpreter()
     if role is not None:
@@ -35,7 +40,6 @@ def start() -> bool:
     sys.meta_path.insert(0, finder)
     _install_adapters()
     exceptions.install_hooks()
-    return True
 
 
 def _install_adapters() -> None:
@@ -58,7 +62,9 @@ class _Installer:
         try:
             guard.undo = self.adapter.install(module, guard)
         except (AttributeError, ValueError, TypeError) as error:
-            _report(name, error)
+            if not is_ours(error):
+                raise
+            quietly(_report, name, error)
 
 
 def _report(name: str, error: BaseException) -> None:

@@ -22,7 +22,7 @@ def begin() -> None:
     environment["PYTHONPATH"] = os.environ.get("UNSTUCK_PYTHONPATH", "")
     about = [folder, str(process.pid), process.folder or "", *sys.orig_argv]
     # The shell goes at once, so the watcher is nobody's child here and leaves no zombie.
-    subprocess.call(  # noqa: S603
+    subprocess.call(
         ["/bin/sh", "-c", '"$@" </dev/null >/dev/null &', "sh", python, "-m", "unstuck.watch", *about],
         env=environment,
         start_new_session=True,

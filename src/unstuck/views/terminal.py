@@ -68,7 +68,7 @@ def _whereabouts(finding: Finding) -> str:
 def _no_finding(report: Report) -> Text:
     if report.state == "healthy":
         return Text("Nothing found.")
-    return Text("No rule has an explanation for how this run ended.")
+    return Text("No rule has found a cause. That does not mean that there is none.")
 
 
 def _show_footer(report: Report, console: Console, folder: str, roots: list[Finding]) -> None:

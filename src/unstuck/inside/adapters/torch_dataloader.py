@@ -38,7 +38,11 @@ def _init(original: Any, guard: Guard) -> Any:
 
 def _len(original: Any, guard: Guard) -> Any:
     def __len__(self: Any) -> int:
-        length: int = original(self)
+        try:
+            length: int = original(self)
+        except Exception as error:
+            clean(error)
+            raise
         guard.quietly(note_length, self, length)
         return length
 
@@ -75,13 +79,14 @@ def _next(original: Any, guard: Guard) -> Any:
             cursor = None
         try:
             data = original(self)
-        except StopIteration:
+        except StopIteration as end:
             if cursor is not None:
                 guard.quietly(cursor.ends)
+            clean(end)
             raise
         except Exception as error:
             if cursor is not None:
-                guard.quietly(cursor.fails)
+                guard.quietly(cursor.fails, error)
             clean(error)
             raise
         if cursor is not None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from types import ModuleType
+import sys
+from types import FrameType, ModuleType
 from typing import Any
 
 from ..format import ROLE_MAIN, Kind
@@ -22,17 +23,15 @@ class Steps:
         self.guard = guard
         self.started = 0
         self.depth = 0
-        self.batch = -1
         self.slot = 0
         self.recorder: Recorder | None = None
 
     def before(self, *_: Any) -> None:
         try:
-            if self.depth and self.batch != process.optimizer_steps:
-                self.depth = 0
+            if self.depth and not _is_nested(sys._getframe(1)):
+                self.depth = 0  # a step that raised calls no hook
             self.depth += 1
             if self.depth == 1:
-                self.batch = process.optimizer_steps
                 self.started = clock()
         except Exception as error:
             if self.guard.theirs(error):
@@ -55,19 +54,31 @@ class Steps:
         if recorder is None:
             return
         if recorder is not self.recorder:
-            self.recorder = recorder
+            process.recording(ROLE_MAIN)
             self.slot = recorder.total_slot(Kind.OPTIMIZER)
+            self.recorder = recorder
         recorder.total(self.slot, now - self.started)
         recorder.cost(clock() - now)
+
+
+def _is_nested(hook: FrameType) -> bool:
+    """Whether the function that calls this hook, torch's wrapper of `step`, is running further up as well."""
+    caller = hook.f_back
+    frame = caller and caller.f_back
+    while caller is not None and frame is not None:
+        if frame.f_code is caller.f_code:
+            return True
+        frame = frame.f_back
+    return False
 
 
 def install(module: ModuleType, guard: Guard) -> Undo:
     steps = Steps(guard)
 
-    def before(optimizer: Any, args: Any, kwargs: Any) -> None:
+    def before(*_: Any) -> None:
         steps.before()
 
-    def after(optimizer: Any, args: Any, kwargs: Any) -> None:
+    def after(*_: Any) -> None:
         steps.after()
 
     # Dynamo would trace into the hooks of a compiled step.

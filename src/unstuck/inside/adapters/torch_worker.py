@@ -36,6 +36,7 @@ def _loop(original: Any, guard: Guard) -> Any:
                 recorder.words[f.H_ROLE] = f.ROLE_WORKER
                 recorder.words[f.H_WORKER] = args[at] + 1
                 recorder.words[f.H_WORKERS] = args[of]
+            process.loader = 0  # in a fork it still names the loader that was asked in the main process
         except Exception as error:
             if guard.theirs(error):
                 raise
@@ -44,7 +45,7 @@ def _loop(original: Any, guard: Guard) -> Any:
         except Exception as error:
             clean(error)
             raise
-        process.ended(f.ENDED_LOOP)
+        guard.quietly(process.ended, f.ENDED_LOOP)
         if process.recorder is not None:
             guard.quietly(forget_old_workers, process.recorder, args[of])
 

@@ -8,30 +8,31 @@ import sys
 
 
 class _WaitForTorch:
-    """First on `sys.meta_path` until torch is asked for."""
+    """First on `sys.meta_path` until torch is imported."""
 
     @staticmethod
-    def find_spec(name, path=None, target=None):
-        if name == "torch":
+    def find_spec(name, *_args, **_kwargs):
+        # `importlib.util.find_spec("torch")` only asks whether there is a torch.
+        if name == "torch" and sys._getframe(2).f_code.co_name != "find_spec":
             sys.meta_path.remove(_WaitForTorch)
             try:
                 _load_inside()
             except Exception as error:
                 if not _is_ours(error):
                     raise
-        return None
 
 
 def _load_inside():
     import importlib.util
     import os
 
-    folder = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-    spec = importlib.util.spec_from_file_location(
-        "_unstuck_inside", os.path.join(folder, "__init__.py"), submodule_search_locations=[folder]
-    )
-    sys.modules["_unstuck_inside"] = package = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(package)
+    if "_unstuck_inside" not in sys.modules:
+        folder = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+        spec = importlib.util.spec_from_file_location(
+            "_unstuck_inside", os.path.join(folder, "__init__.py"), submodule_search_locations=[folder]
+        )
+        sys.modules["_unstuck_inside"] = package = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(package)
     from _unstuck_inside.start import start
 
     start()
@@ -40,23 +41,21 @@ def _load_inside():
 def _is_ours(error):
     """A failure to start belongs to us, and the training goes on without a recording; a signal handler's does not."""
     guard = sys.modules.get("_unstuck_inside.guard")
-    return guard is None or guard.is_ours(error)
+    if hasattr(guard, "is_ours"):
+        return guard.is_ours(error)
+    trace = error.__traceback__
+    while trace.tb_next is not None:
+        trace = trace.tb_next
+    folder = __file__.rpartition("bootstrap")[0]
+    return trace.tb_frame.f_code.co_filename.startswith((folder, "<frozen "))
 
 
 def _give_way():
-    """Run the sitecustomize we stand in front of, and leave no trace on the path."""
-    import os
-
-    here = os.path.dirname(os.path.abspath(__file__))
-    sys.path[:] = [entry for entry in sys.path if os.path.abspath(entry or os.curdir) != here]
-    from importlib.machinery import PathFinder
-
-    spec = PathFinder.find_spec("sitecustomize", sys.path)
-    if spec is not None and spec.loader is not None:
-        from importlib.util import module_from_spec
-
-        module = sys.modules["sitecustomize"] = module_from_spec(spec)
-        spec.loader.exec_module(module)
+    """Import the sitecustomize we stand in front of, as if we were not there: where there is none, that fails."""
+    here = __file__.rpartition("/")[0]
+    sys.path[:] = [entry for entry in sys.path if entry != here]
+    del sys.modules["sitecustomize"]
+    import sitecustomize  # noqa: F401
 
 
 def _wanted():

@@ -71,8 +71,7 @@ def _seen(process: Process, ranks: int) -> Iterator[str]:
     yield from (f"file in hand: {path}" for path in failure.paths[:2])
     newest = max(process.loaders, key=lambda loader: loader.now_since, default=None)
     if newest is not None:
-        of = f" of {newest.length:,}" if newest.length else ""
-        yield f"{many(newest.batches, 'batch')} had come from {loader_name(newest)}{of and f', a pass has{of[3:]}'}"
+        yield f"{many(newest.batches, 'batch')} had come from {loader_name(newest)}, in {many(newest.passes, 'pass')}"
     if ranks > 1:
         yield f"{ranks} ranks ended by an exception; this one was the first"
 

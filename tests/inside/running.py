@@ -1,0 +1,125 @@
+"""Runs small programs under the recorder and reads their recordings back."""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import signal
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+from typing import IO
+
+from unstuck.inside import format as f
+from unstuck.model.evidence import Process
+from unstuck.recordings.facts import Facts
+from unstuck.recordings.reader import Recording
+
+SRC = Path(__file__).parents[2] / "src"
+INSIDE = SRC / "unstuck" / "inside"
+BOOTSTRAP = INSIDE / "bootstrap"
+TIMEOUT = 120.0
+
+
+class Run:
+    """A program that has ended: its status, what it printed, what was recorded."""
+
+    def __init__(self, code: int, folder: Path, out: str, err: str) -> None:
+        self.code = code
+        self.folder = folder
+        self.out = out
+        self.err = err
+
+    @property
+    def facts(self) -> list[Facts]:
+        """Of every process, in the order they were started."""
+        found = [Facts(Recording(path), 0.0) for path in self.folder.glob("*.rec")]
+        return sorted(found, key=lambda one: one.recording.header[f.H_MONOTONIC])
+
+    def role(self, role: int) -> list[Facts]:
+        return [one for one in self.facts if one.recording.header[f.H_ROLE] == role]
+
+    @property
+    def main(self) -> Facts:
+        (only,) = self.role(f.ROLE_MAIN)
+        return only
+
+    @property
+    def workers(self) -> list[Facts]:
+        return self.role(f.ROLE_WORKER)
+
+    @property
+    def processes(self) -> list[Process]:
+        return [one.process() for one in self.facts]
+
+    def exits(self) -> dict[int, set[int]]:
+        """Statuses that any process has learned, by pid."""
+        found: dict[int, set[int]] = {}
+        for one in self.facts:
+            for record in one.events(f.Kind.EXIT):
+                found.setdefault(record[f.R_A], set()).add(signed(record[f.R_B]))
+        return found
+
+    def succeeded(self) -> Run:
+        assert self.code == 0, self.err
+        assert self.err == ""
+        return self
+
+
+def signed(word: int) -> int:
+    return word - (1 << 64) if word >> 63 else word
+
+
+def write(path: Path, text: str) -> Path:
+    path.write_text(textwrap.dedent(text).lstrip())
+    return path
+
+
+def environment(recordings: Path | None, **more: str) -> dict[str, str]:
+    """A clean environment with nothing of unstuck's in it but what is asked for."""
+    known = {name: value for name, value in os.environ.items() if not name.startswith(("UNSTUCK", "PYTHON"))}
+    if recordings is not None:
+        known |= {"PYTHONPATH": str(BOOTSTRAP), "UNSTUCK_RECORDINGS": str(recordings)}
+    return known | {"OMP_NUM_THREADS": "1"} | more
+
+
+class Zygote:
+    """A recorded process that has imported torch, and forks for every program it is given: torch's import takes long."""
+
+    def __init__(self, folder: Path) -> None:
+        self.process = subprocess.Popen(
+            [sys.executable, str(Path(__file__).parent / "zygote.py")],
+            env=environment(folder),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            bufsize=1,
+        )
+
+    def start(self, script: Path, folder: Path) -> int:
+        folder.mkdir(exist_ok=True)
+        request = {"script": str(script), "folder": str(folder)}
+        print(json.dumps(request), file=_open(self.process.stdin), flush=True)
+        return int(self._answer())
+
+    def finish(self, pid: int, folder: Path) -> Run:
+        status = os.waitstatus_to_exitcode(int(self._answer(pid)))
+        return Run(status, folder, (folder / "out").read_text(), (folder / "err").read_text())
+
+    def stop(self) -> None:
+        _open(self.process.stdin).close()
+        self.process.wait(TIMEOUT)
+
+    def _answer(self, pid: int = 0) -> str:
+        answers = _open(self.process.stdout)
+        ready, _, _ = select.select([answers], [], [], TIMEOUT)
+        if not ready and pid:
+            os.killpg(pid, signal.SIGKILL)
+        return answers.readline()
+
+
+def _open(file: IO[str] | None) -> IO[str]:
+    assert file is not None
+    return file

@@ -1,0 +1,146 @@
+"""Signal handlers raise inside whatever frame is running, ours too: all of it reaches the user, nothing of ours does."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Callable
+
+import pytest
+from running import Run
+
+from unstuck.inside.format import Kind
+
+STORM = """
+import random, signal
+import torch, unstuck
+from torch.utils.data import DataLoader, IterableDataset
+
+WANTED = {wanted}
+
+class TimeOut(Exception):
+    pass
+
+raised = caught = 0
+
+def handler(number, frame):
+    global raised
+    raised += 1
+    raise TimeOut(raised)
+
+signal.signal(signal.SIGALRM, handler)
+
+class Stream(IterableDataset):
+    def __iter__(self):
+        return iter(range(7))  # the last batch is not full: the dataset ends in the middle of it
+
+mapped = DataLoader(list(range(12)), batch_size=4)
+stream = DataLoader(Stream(), batch_size=4)
+weight = torch.nn.Parameter(torch.zeros(1))
+weight.grad = torch.ones(1)
+optimizer = torch.optim.SGD([weight], lr=0.1)
+chance = random.Random(3)
+rounds = 0
+while raised < WANTED:
+    rounds += 1
+    try:
+        # One shot: a second signal during the first one's flight would replace it, in any Python program.
+        signal.setitimer(signal.ITIMER_REAL, chance.uniform(1e-6, 700e-6))
+        while True:
+            for batch in mapped:
+                with unstuck.stage("step", item=rounds):
+                    optimizer.step()
+            for batch in stream:
+                unstuck.progress("rows", 1, 2)
+            len(mapped)
+            DataLoader([1, 2], batch_size=2)
+    except TimeOut:
+        caught += 1
+    signal.setitimer(signal.ITIMER_REAL, 0)
+
+before = optimizer_steps = 0
+for batch in mapped:
+    optimizer.step()
+print(raised, caught, rounds)
+"""
+
+
+def storm(recorded: Callable[..., Run], wanted: int) -> None:
+    # given a program whose time-outs strike anywhere in what we wrap
+    run = recorded(STORM.format(wanted=wanted))
+    # then every one that was raised was caught, none in vain, and nothing else came out
+    assert run.succeeded().out.split() == [str(wanted)] * 3
+    # and no adapter gave up: the last epoch and its steps are recorded like any
+    assert run.main.events(Kind.ADAPTER_FAILED) == []
+    assert run.main.events(Kind.WAIT)[-1][5] == 2
+    assert sum(run.main.totals[Kind.OPTIMIZER, 0][2:]) > 100
+
+
+def test_a_short_storm_of_time_outs_reaches_the_user_whole(recorded: Callable[..., Run]) -> None:
+    storm(recorded, 500)
+
+
+@pytest.mark.scenario
+def test_ten_thousand_time_outs_all_reach_the_user(recorded: Callable[..., Run]) -> None:
+    storm(recorded, 10_000)
+
+
+INTERRUPTED = """
+import time
+from torch.utils.data import DataLoader
+
+class Slow:
+    def __len__(self):
+        return 1000
+    def __getitem__(self, index):
+        time.sleep(0.01)
+        return index
+
+try:
+    for batch in DataLoader(Slow(), batch_size=2, num_workers={workers}):
+        print("batch", flush=True)
+except KeyboardInterrupt:
+    print("interrupted", flush=True)
+    {then}
+"""
+
+
+def interrupt_when_it_runs(folder_of: Callable[[], str]) -> Callable[[int], None]:
+    def interrupt(pid: int) -> None:
+        until = time.monotonic() + 20
+        while "batch" not in folder_of() and time.monotonic() < until:
+            time.sleep(0.01)
+        os.killpg(pid, signal.SIGINT)
+
+    return interrupt
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_ctrl_c_reaches_the_user_and_the_recording_is_readable(
+    recorded: Callable[..., Run], tmp_path: pytest.TempPathFactory, workers: int
+) -> None:
+    # given a training; when the terminal's Ctrl-C goes to the whole group
+    out = str(tmp_path) + "/train-recordings/out"
+    interrupt = interrupt_when_it_runs(lambda: open(out).read() if os.path.exists(out) else "")
+    run = recorded(INTERRUPTED.format(workers=workers, then="pass"), during=interrupt)
+    # then the user's handler has it, and every process left a readable recording
+    assert run.code == 0
+    assert run.out.endswith("interrupted\n")
+    assert len(run.workers) == workers
+    assert run.main.process().loaders[0].batches > 0
+    assert run.main.events(Kind.ADAPTER_FAILED) == []
+
+
+def test_an_uncaught_ctrl_c_ends_the_program_as_ever_and_is_written_down(
+    recorded: Callable[..., Run], tmp_path: pytest.TempPathFactory
+) -> None:
+    out = str(tmp_path) + "/train-recordings/out"
+    interrupt = interrupt_when_it_runs(lambda: open(out).read() if os.path.exists(out) else "")
+    run = recorded(INTERRUPTED.format(workers=0, then="raise"), during=interrupt)
+    assert run.code == -signal.SIGINT
+    assert run.err.endswith("KeyboardInterrupt\n")
+    assert "unstuck" not in run.err
+    failure = run.main.process().failure
+    assert failure is not None
+    assert failure.type == "KeyboardInterrupt"

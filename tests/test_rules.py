@@ -1,0 +1,92 @@
+"""Every rule on the evidence of its real scenario, of its healthy neighbour, and on less than it needs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+import pytest
+from capture import words
+
+from unstuck.diagnose import report_on
+from unstuck.model.evidence import Evidence, Run
+from unstuck.rules.discovery import HEADINGS, all_rules, documentation
+from unstuck.rules.engine import judge, judge_one
+
+HERE = Path(__file__).parent / "rules"
+RULES = sorted(all_rules())
+
+
+def evidence(rule: str, file: str) -> Evidence:
+    return msgspec.json.decode((HERE / rule / f"{file}.json").read_bytes(), type=Evidence)
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_a_rule_finds_its_failure_and_is_its_root(rule):
+    roots = [one.rule for one in report_on(evidence(rule, "found")).findings if one.role == "root"]
+
+    assert roots[0] == rule
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_a_rule_says_exactly_these_words(rule):
+    assert words(rule, evidence(rule, "found")) == (HERE / rule / "found.txt").read_text()
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_no_rule_at_all_speaks_of_the_healthy_neighbour(rule):
+    report = report_on(evidence(rule, "clear"))
+
+    assert [one.rule for one in report.findings] == []
+    assert report.state == "healthy"
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_a_rule_is_unknown_without_what_it_needs(rule):
+    bare = Evidence(run=Run(id="nothing was looked at"))
+
+    judgement = judge_one(all_rules()[rule], bare)
+
+    assert judgement.verdict == "unknown"
+    assert set(judgement.missing) == set(all_rules()[rule].needs)
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_what_a_rule_outranks_exists(rule):
+    assert set(all_rules()[rule].outranks) <= set(RULES)
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_a_rule_documents_itself(rule):
+    headings = [line[3:] for line in documentation(all_rules()[rule]).splitlines() if line.startswith("## ")]
+
+    assert tuple(headings) == HEADINGS
+
+
+def test_a_rule_that_raises_is_broken_and_takes_nothing_down(monkeypatch):
+    def raises(_):
+        raise ZeroDivisionError("a bug")
+
+    rules = dict(all_rules())
+    rules["worker-killed"] = msgspec.structs.replace(rules["worker-killed"], check=raises)
+    monkeypatch.setattr("unstuck.rules.engine.all_rules", lambda: rules)
+
+    verdicts = {one.rule: one.verdict for one in judge(evidence("worker-oom-killed", "found"))}
+
+    assert "broken" in verdicts.values()
+    assert verdicts["worker-oom-killed"] == "found"
+
+
+def test_a_consequence_names_its_root():
+    findings = report_on(evidence("shm-exhausted", "found")).findings
+
+    consequences = {one.rule: one.because_of for one in findings if one.role == "consequence"}
+
+    assert consequences["uncaught-exception"] == "shm-exhausted"
+
+
+def test_a_saved_report_is_judged_again_to_the_same_verdict():
+    first = report_on(evidence("worker-killed", "found"))
+    saved = msgspec.json.decode(msgspec.json.encode(first), type=type(first))
+
+    assert report_on(saved.evidence).findings == first.findings

@@ -1,0 +1,44 @@
+"""Every scenario for real: the broken ones get their verdict, the healthy ones none."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from unstuck.rules.discovery import all_rules
+from unstuck.trials.scenarios import all_scenarios, run_in_passing
+from unstuck.trials.surroundings import Unavailable
+
+SCENARIOS = all_scenarios()
+
+
+def outcome_of(name):
+    try:
+        return run_in_passing(SCENARIOS[name])
+    except Unavailable as reason:
+        pytest.skip(str(reason))
+
+
+@pytest.mark.scenario
+@pytest.mark.parametrize("name", sorted(SCENARIOS))
+def test_the_verdict_is_the_expected_one(name):
+    outcome = outcome_of(name)
+
+    assert outcome.verdict() == SCENARIOS[name].expect, outcome.output[-3000:]
+    assert outcome.report.notes == []
+
+
+def test_every_rule_has_a_scenario_and_a_healthy_neighbour():
+    expected = {one.expect for one in SCENARIOS.values()}
+
+    assert set(all_rules()) <= expected
+    assert all(SCENARIOS[f"{rule}-healthy"].expect == "healthy" for rule in all_rules())
+
+
+@pytest.mark.scenario
+def test_the_same_kill_gets_the_same_verdict_twenty_times_whatever_exception_it_surfaces_as():
+    with ThreadPoolExecutor(2) as pool:
+        outcomes = list(pool.map(lambda _: run_in_passing(SCENARIOS["worker-killed"]), range(20)))
+
+    assert [one.verdict() for one in outcomes] == ["worker-killed"] * 20
