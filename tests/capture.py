@@ -41,16 +41,19 @@ def capture(scenario: Scenario) -> Evidence:
     text = msgspec.json.encode(evidence).decode()
     for pattern, replacement in replacements():
         text = re.sub(pattern, replacement, text)
+    root = str(HERE.parent)
+    for length in range(len(root), len(HERE.parent.parent.as_posix()), -1):  # a long message is cut anywhere
+        text = text.replace(f"{root[:length]} …", "/project …")
     return msgspec.json.decode(text, type=Evidence)
 
 
 def replacements() -> list[tuple[str, str]]:
     standard = os.path.dirname(os.__file__)
     return [
+        (re.escape(sys.executable), "/env/bin/python"),
         (re.escape(site.getsitepackages()[0]), "/env/lib/python3/site-packages"),
         (re.escape(standard), "/usr/lib/python3"),
         (re.escape(str(HERE.parent)), "/project"),
-        (re.escape(sys.executable), "/env/bin/python"),
         (r"/tmp/(unstuck-|tmp)\w+", "/tmp/somewhere"),
         (r"/sys/fs/cgroup/memory(/process_api)?(/[0-9a-f]{32})", "/sys/fs/cgroup/memory/job"),
         (r"/sys/fs/cgroup/memory/process_api", "/sys/fs/cgroup/memory"),

@@ -32,8 +32,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     "views": {"model"},  # a view that computes cannot be trusted
     "diagnose": {"", "model", "recordings", "probes", "trials", "rules"},
     # The naming of run folders is shared with the process that makes a run from inside.
-    "watch": {"model", "recordings", "probes", "diagnose", "inside.format", "inside.run_folder"},
-    "trials": {"model", "recordings", "inside.format", "watch"},  # a trial is a recorded run
+    "watching": {"model", "recordings", "probes", "diagnose", "inside.format", "inside.run_folder"},
+    "trials": {"model", "recordings", "inside.format", "watching"},  # a trial is a recorded run
 }
 EVERYTHING = {"cli"}
 
@@ -144,7 +144,7 @@ FORBIDDEN = [
     ("model.report", "rules"),
     ("inside.api", "model"),
     ("diagnose", "views.terminal"),
-    ("watch.running", "inside.start"),
+    ("watching.running", "inside.start"),
     ("probes.host", "rules"),
 ]
 

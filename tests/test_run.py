@@ -70,8 +70,7 @@ def test_ctrl_c_reaches_the_command_once_and_leaves_nothing_behind(tmp_path):
     script = tmp_path / "interrupted.py"
     script.write_text(
         "import os, time\n"
-        "print(os.getpid(), flush=True)\n"
-        "try:\n    time.sleep(60)\n"
+        "try:\n    print(os.getpid(), flush=True); time.sleep(60)\n"
         "except KeyboardInterrupt:\n    print('interrupted', flush=True); time.sleep(0.5); print('cleaned up')\n"
     )
     terminal, end = os.openpty()

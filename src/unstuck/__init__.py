@@ -5,15 +5,22 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .diagnose import diagnose
+    from .diagnose import diagnose as why
     from .inside.api import progress, stage
     from .model.report import Report
     from .recording import watch
 
 __version__ = "0.1.0"
-__all__ = ["Report", "__version__", "diagnose", "progress", "stage", "watch"]
+__all__ = ["Report", "__version__", "progress", "stage", "watch", "why"]
 
-_HOME = {"watch": "recording", "stage": "recording", "progress": "recording", "diagnose": "diagnose", "Report": "model.report"}
+# No name here is also the name of a module: importing the module would put it in the function's place.
+_HOME = {
+    "watch": ("recording", "watch"),
+    "stage": ("recording", "stage"),
+    "progress": ("recording", "progress"),
+    "why": ("diagnose", "diagnose"),
+    "Report": ("model.report", "Report"),
+}
 
 
 def __getattr__(name: str) -> Any:
@@ -21,5 +28,6 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module 'unstuck' has no attribute {name!r}")
     from importlib import import_module
 
-    value = globals()[name] = getattr(import_module(f".{_HOME[name]}", __name__), name)
+    module, attribute = _HOME[name]
+    value = globals()[name] = getattr(import_module(f".{module}", __name__), attribute)
     return value

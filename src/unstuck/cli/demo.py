@@ -15,6 +15,7 @@ import sys
 import tempfile
 from pathlib import Path
 
+import msgspec
 from rich.table import Table
 
 from ..errors import UserError
@@ -58,7 +59,7 @@ def _play(scenario: Scenario, arguments: argparse.Namespace) -> int:
         except Unavailable as reason:
             raise UserError(f"{scenario.name} cannot be shown here", f"it {reason}") from reason
         if arguments.json:
-            print(render(outcome.report))
+            print(render(msgspec.structs.replace(outcome.report, evidence=None)))
         elif "container" in scenario.surroundings:
             print("\nThe watcher is gone with the run. Judged afterwards:\n$ unstuck why RUN\n", file=sys.stderr)
             show(outcome.report, console_for(sys.stderr))

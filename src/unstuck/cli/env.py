@@ -16,7 +16,7 @@ import sys
 from pathlib import Path
 
 from ..inside import run_folder
-from ..watch.running import BOOTSTRAP, python_path
+from ..watching.running import BOOTSTRAP, python_path
 
 NAMES = (run_folder.RUNS, run_folder.WATCHER)
 

@@ -17,7 +17,7 @@ from ..inside import run_folder
 from ..model.report import Report
 from ..views.as_json import render
 from ..views.terminal import console_for, show
-from ..watch.running import run_plainly, run_recorded
+from ..watching.running import run_plainly, run_recorded
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -31,8 +31,6 @@ def run(arguments: argparse.Namespace) -> int:
     command = arguments.command[1:] if arguments.command[:1] == ["--"] else arguments.command
     if not command:
         raise UserError("there is no command to run", "write it after --, as in `unstuck run -- python train.py`")
-    if command[0].startswith("-"):
-        raise UserError(f"{command[0]} is no option of `unstuck run`", "put -- before the command")
     if run_folder.switched_off():
         return run_plainly(command)
     try:

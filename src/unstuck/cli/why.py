@@ -33,7 +33,8 @@ def run(arguments: argparse.Namespace) -> int:
     target = Path(arguments.target)
     report = _judge(target)
     if arguments.json:
-        print(render(report, with_evidence=arguments.with_evidence))
+        shown = report if arguments.with_evidence else msgspec.structs.replace(report, evidence=str(target))
+        print(render(shown))
     else:
         show(report, console_for(sys.stdout), str(target))
     if report.findings:

@@ -11,7 +11,7 @@ RUN = "UNSTUCK_RUN"  # identity of the run
 FOLDER = "UNSTUCK_FOLDER"  # the run's folder
 RECORDINGS = "UNSTUCK_RECORDINGS"  # where recordings are written: on a local disk
 RUNS = "UNSTUCK_RUNS"  # under this folder a process without a run makes its own
-WATCHER = "UNSTUCK_WATCHER"  # the Python that can run `-m unstuck.watch`
+WATCHER = "UNSTUCK_WATCHER"  # the Python that can run `-m unstuck.watching`
 SWITCH = "UNSTUCK"  # 0 switches everything off
 
 

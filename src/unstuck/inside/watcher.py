@@ -23,7 +23,7 @@ def begin() -> None:
     about = [folder, str(process.pid), process.folder or "", *sys.orig_argv]
     # The shell goes at once, so the watcher is nobody's child here and leaves no zombie.
     subprocess.call(
-        ["/bin/sh", "-c", '"$@" </dev/null >/dev/null &', "sh", python, "-m", "unstuck.watch", *about],
+        ["/bin/sh", "-c", '"$@" </dev/null >/dev/null &', "sh", python, "-m", "unstuck.watching", *about],
         env=environment,
         start_new_session=True,
         stderr=sys.__stderr__ if sys.__stderr__ is not None else subprocess.DEVNULL,

@@ -11,7 +11,6 @@ from typing import NamedTuple
 
 import msgspec
 
-from ..diagnose import diagnose
 from ..errors import UserError
 from ..model.report import Report
 from .surroundings import surroundings
@@ -82,9 +81,18 @@ def run(scenario: Scenario, base: Path, python: str = sys.executable, *, quiet: 
         if not made:
             raise UserError(f"{scenario.name} left no run behind", (ended.stdout or "").strip()[-500:] or "run it alone")
         folder = made[-1].parent
-        saved = folder / "report.json"
-        report = msgspec.json.decode(saved.read_bytes(), type=Report) if saved.exists() else diagnose(folder)
+        report = judged(folder)
     return Outcome(report, folder, ended.stdout or "")
+
+
+def judged(folder: Path) -> Report:
+    """The verdict that `unstuck run` left, or, if it was taken along, the one that `unstuck why` gives."""
+    saved = folder / "report.json"
+    if saved.exists():
+        return msgspec.json.decode(saved.read_bytes(), type=Report)
+    command = [sys.executable, "-m", "unstuck", "why", str(folder), "--json", "--with-evidence"]
+    said = subprocess.run(command, stdout=subprocess.PIPE, timeout=LIMIT, check=False).stdout
+    return msgspec.json.decode(said, type=Report)
 
 
 def run_in_passing(scenario: Scenario) -> Outcome:

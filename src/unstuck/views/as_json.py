@@ -6,13 +6,8 @@ import msgspec
 
 from ..model.report import Report
 
-LAST = ("evidence",)
 
-
-def render(report: Report, *, with_evidence: bool = False) -> str:
-    """The contract of every `--json`. Evidence goes in only when asked for; else its path, if it has one."""
+def render(report: Report) -> str:
+    """The contract of every `--json`: the evidence inline, or where it lies."""
     shown = msgspec.to_builtins(report)
-    ordered = {"schema": shown.pop("schema"), **shown}
-    if not with_evidence and not isinstance(report.evidence, str):
-        ordered["evidence"] = None
-    return msgspec.json.format(msgspec.json.encode(ordered), indent=2).decode()
+    return msgspec.json.format(msgspec.json.encode({"schema": shown.pop("schema"), **shown}), indent=2).decode()

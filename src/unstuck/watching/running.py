@@ -9,8 +9,6 @@ from pathlib import Path
 
 import msgspec
 
-from .. import inside
-from ..diagnose import diagnose
 from ..errors import UserError
 from ..inside import run_folder
 from ..model.evidence import Run
@@ -19,7 +17,7 @@ from . import place
 from .following import TICK, Following
 from .parent import Child, exit_code
 
-BOOTSTRAP = str(Path(inside.__file__).parent / "bootstrap")
+BOOTSTRAP = str(Path(run_folder.__file__).parent / "bootstrap")
 
 
 def environment(folder: Path, recordings: Path) -> dict[str, str]:
@@ -76,6 +74,9 @@ def finish(
     folder: Path, recordings: Path, run: Run, status: int | None, tell: Callable[[Report, Path], None]
 ) -> None:
     """Write the status down, judge the run, and pass the report on. Nothing here may change the exit code."""
+    # Not before the signals are blocked: numpy starts threads, which would take them and die of them.
+    from ..diagnose import diagnose
+
     try:
         place.bring_home(recordings, folder)
         ended = msgspec.structs.replace(run, status=status)
