@@ -42,8 +42,14 @@ def test_a_folder_that_is_no_run_folder(unstuck, tmp_path):
     [
         (b"", "is cut short"),
         (b"PNG" * 5000, "is not a recording of unstuck"),
-        (int.from_bytes(b"UNSTUCK\x01", "little").to_bytes(8, "little") + (99).to_bytes(8, "little") + bytes(9000), "newer"),
-        (int.from_bytes(b"UNSTUCK\x01", "little").to_bytes(8, "little") + (1).to_bytes(8, "little") + bytes(9000), "cut short"),
+        (
+            int.from_bytes(b"UNSTUCK\x01", "little").to_bytes(8, "little") + (99).to_bytes(8, "little") + bytes(9000),
+            "newer",
+        ),
+        (
+            int.from_bytes(b"UNSTUCK\x01", "little").to_bytes(8, "little") + (1).to_bytes(8, "little") + bytes(9000),
+            "cut short",
+        ),
     ],
     ids=["empty", "foreign", "newer", "truncated"],
 )

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from capture import words
 
+from capture import words
 from unstuck.diagnose import report_on
 from unstuck.model.evidence import Evidence, Run
 from unstuck.rules.discovery import HEADINGS, all_rules, documentation

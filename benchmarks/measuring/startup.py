@@ -15,7 +15,12 @@ from measuring import children, steps
 READY = Path(__file__).with_name("ready.py")
 PROGRAMS = {"with torch": "import torch", "without torch": "pass"}
 # Looking for torch is what loads the recorder. Importing it varies by more than what is looked for.
-PART = "import importlib.util, time; start = time.perf_counter_ns(); importlib.util.find_spec('torch'); print(time.perf_counter_ns() - start)"
+PART = """
+import importlib.util, time
+start = time.perf_counter_ns()
+importlib.util.find_spec("torch")
+print(time.perf_counter_ns() - start)
+"""
 
 
 def measure(repeats, tell):
@@ -52,7 +57,7 @@ def _life(program, variables):
     )
     took = time.perf_counter_ns() - start
     if done.returncode:
-        raise children.Failed(f"python -c '{program}': exit code {done.returncode}")
+        raise children.Failed(f"python -c {program!r}: exit code {done.returncode}")
     return int(done.stdout or took) / 1e6
 
 

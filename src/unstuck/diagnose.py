@@ -6,6 +6,7 @@ from pathlib import Path
 
 from . import __version__
 from .model.evidence import Evidence
+from .model.questions import newest_loader
 from .model.report import Activity, NotChecked, Overhead, Report, RunName, Symptom
 from .model.rule import Judgement
 from .probes import folder as run_folder
@@ -60,7 +61,7 @@ def _state(roots: list[str], evidence: Evidence) -> str:
 def _activities(evidence: Evidence) -> list[Activity]:
     found = []
     for process in evidence.mains():
-        newest = max(process.loaders, key=lambda loader: loader.now_since, default=None)
+        newest = newest_loader(process)
         if newest is not None:
             found.append(
                 Activity(

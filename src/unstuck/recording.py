@@ -44,7 +44,8 @@ def watch(runs: str = "unstuck-runs") -> None:
         if not folder.switched_off() and bootstrap not in before.split(os.pathsep):
             os.environ["UNSTUCK_PYTHONPATH"] = before
             os.environ["PYTHONPATH"] = os.pathsep.join([bootstrap, *filter(None, [before])])
-    _inside("start").start()
+    if not _inside("start").start() and not folder.switched_off():
+        print(f"unstuck: no recording in {runs}; the program runs unrecorded", file=sys.stderr)
 
 
 def __getattr__(name: str) -> object:

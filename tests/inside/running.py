@@ -64,7 +64,7 @@ class Run:
 
     def succeeded(self) -> Run:
         assert self.code == 0, self.err
-        assert self.err == ""
+        assert not self.err, self.err
         return self
 
 

@@ -40,7 +40,7 @@ def write_for_ever(path, ready=None):
         recorder.board_text(text, 2, number, number, str(number) * (1 + number % 40), number, number)
         recorder.total(total, 1000)
         if number % 16 == 0:
-            recorder.last_words('{{"number": %d, "filling": "%s", "again": %d}}' % (number, "x" * (number % 700), number))
+            recorder.last_words('[{{"number": %d, "filling": "%s", "again": %d}}]' % (number, "x" * (number % 700), number))
 
 if sys.argv[2] == "live":
     write_for_ever(sys.argv[1] + "/live.rec")
@@ -75,9 +75,7 @@ def torn(recording: Recording) -> list[object]:
         same = {entry.key, entry.a, entry.b} | (set() if entry.text else {entry.kind, entry.c, entry.d})
         if number == 0 or same != {number} or (entry.text and entry.text != text):
             found.append(("board", vars(entry)))
-    said = recording.last_words()
-    if said is not None and said["number"] != said["again"]:
-        found.append(("last words", said))
+    found += [("last words", said) for said in recording.last_words() if said["number"] != said["again"]]
     return found
 
 
@@ -139,7 +137,7 @@ def test_what_is_written_is_read_back(recorder: Recorder) -> None:
     recorder.total(recorder.total_slot(7, name), 20)
     recorder.total(recorder.total_slot(7, name), 30)
     recorder.board_text(recorder.board_slot(8, 5), 8, 5, 99, "x" * 300 + "end", 1, 2)
-    recorder.last_words('{"type": "KeyError"}')
+    recorder.last_words('[{"type": "KeyError"}]')
     # when the file is read
     recording = Recording(Path(recorder.path))
     # then each is there
@@ -151,7 +149,7 @@ def test_what_is_written_is_read_back(recorder: Recorder) -> None:
     assert (entry.kind, entry.key, entry.since, entry.a, entry.b) == (8, 5, 99, 1, 2)
     assert len(entry.text) == f.BOARD_TEXT
     assert entry.text.endswith("xend")
-    assert recording.last_words() == {"type": "KeyError"}
+    assert recording.last_words() == [{"type": "KeyError"}]
 
 
 def test_the_space_is_reserved_before_it_is_mapped(recorder: Recorder) -> None:

@@ -19,7 +19,8 @@ import msgspec
 from rich.table import Table
 
 from ..errors import UserError
-from ..trials.scenarios import Scenario, all_scenarios, run as run_scenario
+from ..trials.scenarios import Scenario, all_scenarios
+from ..trials.scenarios import run as run_scenario
 from ..trials.surroundings import Unavailable
 from ..views.as_json import render
 from ..views.terminal import console_for, show

@@ -15,6 +15,7 @@ import shlex
 import sys
 from pathlib import Path
 
+from ..errors import UserError
 from ..inside import run_folder
 from ..watching.running import BOOTSTRAP, python_path
 
@@ -22,7 +23,9 @@ NAMES = (run_folder.RUNS, run_folder.WATCHER)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--run-dir", type=Path, default=Path("unstuck-runs"), metavar="DIR", help="where run folders go")
+    parser.add_argument(
+        "--run-dir", type=Path, default=Path("unstuck-runs"), metavar="DIR", help="where run folders go"
+    )
     parser.add_argument("--off", action="store_true", help="print what switches recording off again")
 
 
@@ -34,6 +37,12 @@ def run(arguments: argparse.Namespace) -> int:
         print("\n".join(f"unset {name}" for name in (*NAMES, "UNSTUCK_PYTHONPATH")))
         print(f"export PYTHONPATH={shlex.quote(before)}" if before else "unset PYTHONPATH")
         return 0
+    try:
+        arguments.run_dir.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UserError(
+            f"no recording in {arguments.run_dir} ({error.strerror})", "--run-dir DIR names another place"
+        ) from error
     wanted = {
         run_folder.RUNS: str(arguments.run_dir.absolute()),
         run_folder.WATCHER: sys.executable,

@@ -1,7 +1,7 @@
 """What a rule looks at, why it happens, what to do, how sure it is. Without a name: the list of all rules.
 
-    unstuck explain
-    unstuck explain worker-oom-killed
+unstuck explain
+unstuck explain worker-oom-killed
 """
 
 from __future__ import annotations

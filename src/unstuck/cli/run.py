@@ -22,7 +22,9 @@ from ..watching.running import run_plainly, run_recorded
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.usage = "unstuck run [--run-dir DIR] [--report FILE] -- COMMAND..."
-    parser.add_argument("--run-dir", type=Path, default=Path("unstuck-runs"), metavar="DIR", help="where run folders go")
+    parser.add_argument(
+        "--run-dir", type=Path, default=Path("unstuck-runs"), metavar="DIR", help="where run folders go"
+    )
     parser.add_argument("--report", type=Path, metavar="FILE", help="also write the report there, as JSON")
     parser.add_argument("command", nargs=argparse.REMAINDER, help="what to run, after --")
 

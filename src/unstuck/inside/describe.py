@@ -111,7 +111,10 @@ def _context(own: dict[str, Any]) -> str | None:
     context = own.get("_DataLoader__multiprocessing_context")
     if context is None:
         multiprocessing = sys.modules.get("multiprocessing")
-        return None if multiprocessing is None else multiprocessing.get_start_method(allow_none=True)
+        if multiprocessing is None:
+            return None
+        # The first of all is the default, which is chosen for good only when the first process starts.
+        return str(multiprocessing.get_start_method(allow_none=True) or multiprocessing.get_all_start_methods()[0])
     return getattr(context, "_name", None)
 
 

@@ -21,12 +21,18 @@ PATHS = 3
 
 
 def keep(error: BaseException, how: str, **facts: Any) -> None:
-    """Write an exception down as this process's last words."""
+    """Write an exception down among this process's last words: the first one, and the newest two.
+
+    A worker goes on after an exception and may raise again before its main process has ended by the first.
+    """
     recorder = process.recording()
     if recorder is None:
         return
     recorder.event(f.Kind.EXCEPTION, 0, clock(), 0, recorder.intern(type(error).__name__))
-    recorder.last_words(json.dumps(describe(error, how, {**remembered(error), **facts}), ensure_ascii=False))
+    newest = json.dumps(describe(error, how, {**remembered(error), **facts}), ensure_ascii=False)
+    process.said = [*process.said[:1], *process.said[1:][-1:], newest]
+    while not recorder.last_words(f"[{','.join(process.said)}]") and len(process.said) > 1:
+        del process.said[-2]
 
 
 def describe(error: BaseException, how: str, facts: dict[str, Any]) -> dict[str, Any]:

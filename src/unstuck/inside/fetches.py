@@ -130,6 +130,9 @@ class Fetch:
         now = clock()
         stream = self.stream
         recorder = stream.recorder
+        if type(self.indices) is list:  # the dataset took the whole list, and its samples are only counted
+            self.count = len(self.indices)
+            stream.samples += self.count
         collate = now - self.collating if self.collating else 0
         if collate:
             recorder.total(stream.collates, collate)
@@ -146,9 +149,9 @@ class Fetch:
         stream = self.stream
         if self.mark and not self.collating:
             self._sum_up(clock())  # the dataset ended or raised in mid-batch
-        if not stream.in_worker:
-            return  # the loader's own board entry tells the rest
-        stream.ended = now = clock()
+        now = clock()
+        if stream.in_worker:
+            stream.ended = now  # elsewhere it waits for no index, but runs the loop's body
         stream.recorder.board(stream.slot, Kind.IDLE, stream.loader, now, stream.batches, stream.samples, NO_INDEX)
 
     def failed(self, error: Exception) -> None:

@@ -73,9 +73,8 @@ class Kind:
     EXIT = 17  # ring: a pid, b status as multiprocessing gives it, c how it was learned
     EXCEPTION = 18  # ring: a type (string)
     ADAPTER_FAILED = 19  # ring: a what happened (string)
-    ADAPTER = 20  # ring: an adapter was installed, by name
-    LENGTH = 21  # ring: a length of the dataset plus one, b length of the loader plus one
-    FETCH_CPU = 22  # totals: processor time of the fetching thread
+    LENGTH = 20  # ring: a length of the dataset plus one, b length of the loader plus one
+    FETCH_CPU = 21  # totals: processor time of the fetching thread
 
 
 EXIT_REAPED, EXIT_PEEKED = 1, 2

@@ -23,6 +23,7 @@ class Entry:
         self.recorder: Recorder | None = None
         self.passes = self.batches = self.steps = 0
         self.length = 0
+        self.dataset_length = -1
         self.begun = 0
         self.pids: tuple[int, ...] = ()
         self.cursor: Cursor | None = None  # of the newest pass
@@ -38,8 +39,8 @@ class Entry:
         self.recorder = recorder  # last: a signal handler may raise on any line above
 
     def note_length(self, length: int, dataset: int = -1) -> None:
-        if self.recorder is not None and length != self.length:
-            self.length = length
+        if self.recorder is not None and (length != self.length or dataset > self.dataset_length):
+            self.length, self.dataset_length = length, max(dataset, self.dataset_length)
             self.recorder.event(Kind.LENGTH, self.number, clock(), 0, dataset + 1, length + 1)
 
     def begin_pass(self) -> None:
@@ -204,7 +205,7 @@ def pass_begun(loader: Any, iterator: Any) -> None:
         return
     entry.pass_begun(iterator)
     # torch's own samplers ask the dataset for its length themselves; of others it is not known that they could.
-    if not entry.length and _is_standard(loader.sampler) and _is_standard(loader._index_sampler):
+    if entry.dataset_length < 0 and _is_standard(loader.sampler) and _is_standard(loader._index_sampler):
         entry.note_length(len(loader._index_sampler), len(loader.dataset))
 
 

@@ -29,6 +29,7 @@ class Process:
         self.refused = False
         self.pid = os.getpid()
         self.optimizer_steps = 0
+        self.said: list[str] = []  # exceptions that were kept, as JSON
         self.loader = 0  # number of the loader that was asked last
         os.register_at_fork(after_in_child=self._after_fork)
 
@@ -40,6 +41,7 @@ class Process:
     def _after_fork(self) -> None:
         recorder, self.recorder = self.recorder, None
         self.pid = os.getpid()
+        self.said = []
         self.refused = False
         if recorder is not None:
             recorder.abandon()

@@ -176,12 +176,15 @@ class Recorder:
             start = end
         return None
 
-    def last_words(self, text: str) -> None:
-        """Keep the newest exception. Its length is stored after its bytes."""
-        encoded = text.encode("utf-8", "replace")[: self._last_words_size]
+    def last_words(self, text: str) -> bool:
+        """Replace the last words. Their length is stored after their bytes. False: there is no room for so many."""
+        encoded = text.encode("utf-8", "replace")
+        if len(encoded) > self._last_words_size:
+            return False
         self.words[f.H_LAST_WORDS] = 0
         self.bytes[self._last_words : self._last_words + len(encoded)] = encoded
         self.words[f.H_LAST_WORDS] = len(encoded)
+        return True
 
 
 def started_ticks() -> int:

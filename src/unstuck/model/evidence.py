@@ -48,6 +48,8 @@ class Loader(msgspec.Struct, frozen=True, omit_defaults=True):
     drop_last: bool = False
     shuffle: bool = False
     pin_memory: bool = False
+    in_order: bool = True
+    worker_init_fn: str | None = None
     timeout: float = 0.0
     sampler: str | None = None
     batch_sampler: str | None = None
@@ -89,7 +91,7 @@ class Fetching(msgspec.Struct, frozen=True, omit_defaults=True):
 class Failure(msgspec.Struct, frozen=True, omit_defaults=True):
     """An exception that a process left as its last words."""
 
-    how: str  # uncaught, thread, fetch, feeder
+    how: str  # uncaught, thread, fetch (in a worker), feeder (its batch could not be sent)
     type: str
     message: str = ""
     at: float = 0.0
@@ -140,9 +142,14 @@ class Process(msgspec.Struct, frozen=True, omit_defaults=True):
     stages: dict[str, Timing] = {}
     progress: list[Progress] = []
     optimizer: Timing = Timing()
-    failure: Failure | None = None
+    failures: list[Failure] = []  # the first that was raised, and the newest
     cost: Timing = Timing()
     adapters_failed: list[str] = []
+
+    @property
+    def failure(self) -> Failure | None:
+        """The newest: of a main process, the one that ended it."""
+        return self.failures[-1] if self.failures else None
 
 
 class Exit(msgspec.Struct, frozen=True, omit_defaults=True):

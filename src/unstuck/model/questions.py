@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from .evidence import Evidence, Exit, Failure, Host, Loader, Memory, Place, Process
+from .phrases import many
 
 LIBRARY = ("/site-packages/", "/dist-packages/", "/lib/python3")
 SIGKILL = -9
+STARTING = "starting the iterator"
 
 
 def user_line(failure: Failure) -> Place | None:
@@ -42,7 +44,7 @@ def _unrecorded_worker(evidence: Evidence, pid: int) -> Process | None:
 
 
 def oom_kills(host: Host) -> dict[str, tuple[int, int]]:
-    """Counters of the OOM killer that moved during the run: from, to. The machine's own counts only if no cgroup does."""
+    """Counters of the OOM killer that moved during the run: from, to. The machine's own counts where no cgroup does."""
     if not host.samples:
         return {}
     first, last = host.samples[0].oom_kills, host.samples[-1].oom_kills
@@ -73,7 +75,9 @@ def training_loaders(evidence: Evidence) -> list[tuple[Process, Loader]]:
 
 def workers_of(evidence: Evidence, main: Process, loader: Loader) -> list[Process]:
     pids = set(loader.pids)
-    return [one for one in evidence.recording or () if one.role == "worker" and one.parent == main.pid and one.pid in pids]
+    return [
+        one for one in evidence.recording or () if one.role == "worker" and one.parent == main.pid and one.pid in pids
+    ]
 
 
 def loader_name(loader: Loader) -> str:
@@ -82,3 +86,21 @@ def loader_name(loader: Loader) -> str:
     if loader.created is None:
         return f"the DataLoader over {dataset}"
     return f"the DataLoader over {dataset} ({loader.created.file.rpartition('/')[2]}:{loader.created.line})"
+
+
+def newest_loader(process: Process) -> Loader | None:
+    """The loader that the process had to do with last."""
+    return max(process.loaders, key=lambda loader: loader.now_since, default=None)
+
+
+def reached(loader: Loader) -> str:
+    """How far a loader came on its way: made, iterator started, first batch, further batches."""
+    name = loader_name(loader)
+    if loader.now == STARTING:
+        reason = f": {loader.failed}" if loader.failed else ""
+        return f"{name} was made, but its iterator was not{reason}"
+    if not loader.passes:
+        return f"{name} was made, but not iterated over"
+    if not loader.batches:
+        return f"the iterator of {name} was made, but no batch came from it"
+    return f"{many(loader.batches, 'batch')} had come from {name}, in {many(loader.passes, 'pass')}"

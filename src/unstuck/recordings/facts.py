@@ -10,7 +10,7 @@ import msgspec
 
 from ..inside import format as f
 from ..inside.format import Kind
-from ..model.evidence import Failure, Fetching, Loader, Place, Process, Progress, Timing
+from ..model.evidence import Failure, Fetching, Loader, Process, Progress, Timing
 from .reader import BoardEntry, Recording
 
 PHASES = {
@@ -60,7 +60,7 @@ class Facts:
             stages=self._by_name(Kind.STAGE),
             progress=[self._progress(entry) for entry in self.board if entry.kind == Kind.PROGRESS],
             optimizer=self.timing(Kind.OPTIMIZER, 0),
-            failure=self._failure(),
+            failures=[self._failure(said) for said in self.recording.last_words()],
             cost=_seconds(header[f.H_COST_COUNT], header[f.H_COST], header[f.H_COST_MAX]),
             adapters_failed=[self.recording.string(one[f.R_A]) for one in self.events(Kind.ADAPTER_FAILED)],
         )
@@ -111,7 +111,9 @@ class Facts:
         }
         if fields["dataset_length"] == -1:
             fields["dataset_length"] = None
-        wanted = {name: value for name, value in known.items() if name in Loader.__struct_fields__ and value is not None}
+        wanted = {
+            name: value for name, value in known.items() if name in Loader.__struct_fields__ and value is not None
+        }
         return msgspec.convert({**wanted, **fields}, Loader, strict=False, from_attributes=True)
 
     def _fetching(self) -> list[Fetching]:
@@ -139,14 +141,13 @@ class Facts:
         name, unit = self.recording.string(entry.key), self.recording.string(entry.c)
         return Progress(name=name, have=_signed(entry.a), need=_signed(entry.b), unit=unit, since=self.at(entry.since))
 
-    def _failure(self) -> Failure | None:
-        said = self.recording.last_words()
-        if said is None:
-            return None
+    def _failure(self, said: dict[str, Any]) -> Failure:
         shm = said.pop("shm", None) or [None, None]
         said["at"] = self.at(said.get("at", 0))
         said["causes"] = [(one["type"], one["message"]) for one in said.get("causes", ())]
-        wanted = {name: value for name, value in said.items() if name in Failure.__struct_fields__ and value is not None}
+        wanted = {
+            name: value for name, value in said.items() if name in Failure.__struct_fields__ and value is not None
+        }
         return msgspec.convert({**wanted, "shm_size": shm[0], "shm_free": shm[1]}, Failure, strict=False)
 
 
@@ -156,10 +157,6 @@ FETCH_KINDS = (Kind.FETCH, Kind.SAMPLE, Kind.COLLATE, Kind.IDLE)
 
 def node_of(path: Path) -> str:
     return path.name.rsplit(".", 4)[0]
-
-
-def place(frame: dict[str, Any]) -> Place:
-    return Place(file=frame["file"], line=frame["line"], function=frame["function"])
 
 
 def _less_one(word: int) -> int | None:

@@ -16,7 +16,7 @@ Words = npt.NDArray[np.uint64]
 ATTEMPTS = 20
 
 
-class Unfinished(Exception):
+class Unfinished(Exception):  # noqa: N818  (a state, not an error)
     """A recording whose process was still opening it: it has no identity yet and says nothing."""
 
 
@@ -86,14 +86,15 @@ class Recording:
         length = int(self._words[at // f.WORD])
         return self._bytes[at + f.WORD : at + f.WORD + min(length, size)].decode("utf-8", "replace")
 
-    def last_words(self) -> dict[str, Any] | None:
+    def last_words(self) -> list[dict[str, Any]]:
+        """The exceptions that were kept, oldest first."""
         offset, size = self._sections[f.S_LAST_WORDS]
         length = min(self.header[f.H_LAST_WORDS], size)
         try:
-            said = json.loads(self._bytes[offset : offset + length]) if length else None
+            said = json.loads(self._bytes[offset : offset + length]) if length else []
         except ValueError:
-            return None
-        return said if isinstance(said, dict) else None
+            return []
+        return [one for one in said if isinstance(one, dict)] if isinstance(said, list) else []
 
 
 def _read(path: Path) -> bytes:
@@ -118,7 +119,7 @@ def _without_torn_slots(data: bytes, later: bytes) -> bytes:
     offset, count = (int(before[f.H_SECTIONS + 2 * f.S_RING + one]) for one in (0, 1))
     slots = slice(offset // f.WORD, offset // f.WORD + count * f.RING_WORDS, f.RING_WORDS)
     before[slots] = np.where(before[slots] == after[slots], before[slots], 0)
-    return before.tobytes() + data[len(before) * f.WORD :]
+    return bytes(before.tobytes()) + data[len(before) * f.WORD :]
 
 
 def _guards(data: bytes) -> list[int]:

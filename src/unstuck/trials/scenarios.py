@@ -79,7 +79,9 @@ def run(scenario: Scenario, base: Path, python: str = sys.executable, *, quiet: 
         )
         made = sorted(set(base.glob("*/run.json")) - before)
         if not made:
-            raise UserError(f"{scenario.name} left no run behind", (ended.stdout or "").strip()[-500:] or "run it alone")
+            raise UserError(
+                f"{scenario.name} left no run behind", (ended.stdout or "").strip()[-500:] or "run it alone"
+            )
         folder = made[-1].parent
         report = judged(folder)
     return Outcome(report, folder, ended.stdout or "")

@@ -17,7 +17,14 @@ from rich.text import Text
 from ..model.phrases import duration, line, size
 from ..model.report import Finding, Report
 
-COLOURS = {"crashed": "red", "stuck": "red", "wrong": "magenta", "slow": "yellow", "healthy": "green", "unknown": "cyan"}
+COLOURS = {
+    "crashed": "red",
+    "stuck": "red",
+    "wrong": "magenta",
+    "slow": "yellow",
+    "healthy": "green",
+    "unknown": "cyan",
+}
 
 
 def finding_text(finding: Finding, width: int) -> str:

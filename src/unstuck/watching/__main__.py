@@ -1,4 +1,4 @@
-"""The detached watcher of a run that was switched on from inside: `python -m unstuck.watching FOLDER PID RECORDINGS`."""
+"""The detached watcher of a run that was switched on from inside: `unstuck.watching FOLDER PID RECORDINGS COMMAND`."""
 
 from __future__ import annotations
 

@@ -17,9 +17,7 @@ class Child:
     def __init__(self, command: Sequence[str], environment: Mapping[str, str]) -> None:
         self._waited = PASSED_ON | {signal.SIGCHLD}
         before = signal.pthread_sigmask(signal.SIG_BLOCK, self._waited)
-        self.pid = os.posix_spawnp(
-            command[0], list(command), dict(environment), setsigmask=before, setsigdef=RESTORED
-        )
+        self.pid = os.posix_spawnp(command[0], list(command), dict(environment), setsigmask=before, setsigdef=RESTORED)
         self.status: int | None = None
 
     def wait(self, tick: Callable[[], None], every: float) -> int:

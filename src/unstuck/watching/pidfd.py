@@ -23,7 +23,7 @@ class Pidfd:
         return bool(select.select([self._fd], [], [], 0)[0])
 
     def status(self) -> int | None:
-        """Exit code, or a signal as a negative number. None: the kernel cannot tell, or its parent has not reaped it."""
+        """Exit code, or a signal as a negative number. None: the kernel cannot tell, or nobody has reaped it yet."""
         asked = bytearray(struct.pack("<Q", _WANT_EXIT) + bytes(_SIZE - 8))
         try:
             fcntl.ioctl(self._fd, _GET_INFO, asked)

@@ -70,9 +70,7 @@ def start(command: list[str], variables: dict[str, str]) -> Child:
         raise SystemExit(126) from None
 
 
-def finish(
-    folder: Path, recordings: Path, run: Run, status: int | None, tell: Callable[[Report, Path], None]
-) -> None:
+def finish(folder: Path, recordings: Path, run: Run, status: int | None, tell: Callable[[Report, Path], None]) -> None:
     """Write the status down, judge the run, and pass the report on. Nothing here may change the exit code."""
     # Not before the signals are blocked: numpy starts threads, which would take them and die of them.
     from ..diagnose import diagnose

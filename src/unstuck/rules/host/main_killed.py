@@ -21,8 +21,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ...model.evidence import Evidence
-from ...model.phrases import duration, many, signal_name, who
-from ...model.questions import SIGKILL, loader_name
+from ...model.phrases import duration, signal_name, who
+from ...model.questions import SIGKILL, newest_loader, reached
 from ...model.report import Finding, Remedy, Symptom
 from ...model.rule import rule
 
@@ -35,10 +35,8 @@ def check(evidence: Evidence) -> Iterator[Finding]:
         process = evidence.process(seen.pid)
         if process is None or process.role != "main" or seen.status not in FATAL:
             continue
-        newest = max(process.loaders, key=lambda loader: loader.now_since, default=None)
-        told = []
-        if newest is not None:
-            told.append(f"it was {newest.now}, after {many(newest.batches, 'batch')} from {loader_name(newest)}")
+        newest = newest_loader(process)
+        told = [reached(newest), f"it was {newest.now}"] if newest is not None else []
         yield Finding(
             cause=f"{signal_name(seen.status)} ended {who(process)}.",
             seen=[f"{who(process)} ended by {signal_name(seen.status)} after {duration(seen.at)}", *told],

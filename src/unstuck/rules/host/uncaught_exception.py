@@ -20,8 +20,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ...model.evidence import Evidence, Process
-from ...model.phrases import line, many, said, short, who
-from ...model.questions import loader_name, user_line
+from ...model.phrases import line, said, short, who
+from ...model.questions import STARTING, loader_name, newest_loader, reached, user_line
 from ...model.report import Finding, Remedy, Subject, Symptom
 from ...model.rule import rule
 
@@ -39,7 +39,7 @@ def check(evidence: Evidence) -> Iterator[Finding]:
         place = user_line(failure)
         where = f" at {short(place)}" if place is not None else ""
         yield Finding(
-            cause=f"{failure.type} ended {who(process)}{where}: {_message(failure.message)}",
+            cause=f"{failure.type} ended {who(process)}{where}{_meanwhile(process)}: {_message(failure.message)}",
             seen=list(_seen(process, len(ranks))),
             remedy=Remedy(_advice(process)),
             node=process.node,
@@ -52,12 +52,22 @@ def check(evidence: Evidence) -> Iterator[Finding]:
 
 
 def _crashed(process: Process) -> bool:
-    return process.failure is not None and process.failure.how == "uncaught" and process.failure.type not in OWN_DECISION
+    return (
+        process.failure is not None and process.failure.how == "uncaught" and process.failure.type not in OWN_DECISION
+    )
 
 
 def _message(message: str) -> str:
     lines = message.strip().splitlines()
     return lines[0][:200] if lines else "no message"
+
+
+def _meanwhile(process: Process) -> str:
+    """The stage that failed, where it is one of the loader's own."""
+    newest = newest_loader(process)
+    if newest is not None and newest.now == STARTING and newest.failed:
+        return f", while the iterator of {loader_name(newest)} was made"
+    return ""
 
 
 def _seen(process: Process, ranks: int) -> Iterator[str]:
@@ -69,15 +79,20 @@ def _seen(process: Process, ranks: int) -> Iterator[str]:
     if failure.index is not None:
         yield f"sample {failure.index} was being fetched"
     yield from (f"file in hand: {path}" for path in failure.paths[:2])
-    newest = max(process.loaders, key=lambda loader: loader.now_since, default=None)
+    newest = newest_loader(process)
     if newest is not None:
-        yield f"{many(newest.batches, 'batch')} had come from {loader_name(newest)}, in {many(newest.passes, 'pass')}"
+        yield reached(newest)
     if ranks > 1:
         yield f"{ranks} ranks ended by an exception; this one was the first"
 
 
 def _advice(process: Process) -> str:
-    failure = process.failure
+    failure, newest = process.failure, newest_loader(process)
+    if newest is not None and newest.now == STARTING and newest.failed:
+        return (
+            "The loader was made, but its workers or its sampler could not be started: look at what is handed to them "
+            "(dataset, sampler, collate_fn, worker_init_fn), and try the same loader with num_workers=0."
+        )
     if failure is not None and failure.paths:
         return f"Start at that line, with {failure.paths[0]} at hand."
     if failure is not None and failure.index is not None:

@@ -1,8 +1,8 @@
 """The training loop waits for data more than it should.
 
 ## What it looks at
-For each loader that is trained on: how long every `next()` took against how long the loop's body took, the first batch of
-each pass left aside. Then what the time in the workers went into (the dataset's own code, collating, waiting for an
+For each loader that is trained on: how long every `next()` took against how long the loop's body took, the first batch
+of each pass left aside. Then what the time in the workers went into (the dataset's own code, collating, waiting for an
 index), how much of it was processor time, and how many processors the training may use.
 
 ## Why it happens
@@ -106,12 +106,13 @@ def _seen(loader: Loader, fetching: list[Fetching]) -> Iterator[str]:
         return
     where = f" ({line(loader.reads_at)})" if loader.reads_at else ""
     yield (
-        f"loading a batch takes {duration(fetched / count)}: {percent(own / fetched)} in the dataset's own code{where}, "
-        f"{percent(collated / fetched)} in collating"
+        f"loading a batch takes {duration(fetched / count)}: {percent(own / fetched)} in the dataset's own code{where},"
+        f" {percent(collated / fetched)} in collating"
     )
     share = _processor_share(fetching)
     if share is not None:
-        yield f"{percent(share)} of that is processor time" + ("" if share >= COMPUTING else ", the rest is waiting")
+        rest = "" if share >= COMPUTING else ", the rest is waiting"
+        yield f"{percent(share)} of that is processor time{rest}"
 
 
 def _remedy(loader: Loader, fetching: list[Fetching], cpus: int | None) -> Remedy:
@@ -133,6 +134,8 @@ def _remedy(loader: Loader, fetching: list[Fetching], cpus: int | None) -> Remed
             text += f" That does not suffice for all of it: {cheaper}, or prepare the data beforehand."
         return Remedy(text)
     if waiting:
-        return Remedy(f"The workers wait for storage: bring the data nearer (a local disk), read larger pieces, or {cheaper}.")
+        return Remedy(
+            f"The workers wait for storage: bring the data nearer (a local disk), read larger pieces, or {cheaper}."
+        )
     used = f"all {many(cpus, 'processor')} are taken" if cpus else "more workers would share the same processors"
     return Remedy(f"More workers will not help, {used}: {cheaper}, or prepare the data beforehand.")

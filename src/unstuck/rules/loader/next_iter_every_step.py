@@ -14,8 +14,8 @@ Make the iterator once and call `next` on it, starting it again on StopIteration
 `persistent_workers=True` alone does not help much: the prefetched batches are still thrown away.
 
 ## How sure it is
-Certain of the counts. It speaks only when that start-up takes a fifth of the time or more; a single `next(iter(loader))`
-to look at a batch, or a loader of one batch, is healthy.
+Certain of the counts. It speaks only when that start-up takes a fifth of the time or more; a single
+`next(iter(loader))` to look at a batch, or a loader of one batch, is healthy.
 """
 
 from __future__ import annotations
@@ -50,8 +50,8 @@ def check(evidence: Evidence) -> Iterator[Finding]:
                     f"that is {percent(share)} of the loop's time, {duration(spent)} so far",
                 ],
                 remedy=Remedy(
-                    "Make the iterator once, before the loop: `batches = iter(loader)`, then `next(batches)`, and make a "
-                    "new one on StopIteration; or write `for batch in loader`."
+                    "Make the iterator once, before the loop: `batches = iter(loader)`, then `next(batches)`, and make "
+                    "a new one on StopIteration; or write `for batch in loader`."
                 ),
                 node=process.node,
                 rank=process.rank,

@@ -14,8 +14,8 @@ Look at that sample and that line. To step through it, fetch the same index in t
 If such samples are to be expected, handle them where they are read, and count how many there are.
 
 ## How sure it is
-Certain where it happened and what was raised: it is written down by the worker itself. The file is the one the exception
-names, or else one that the failing frames held, which may be a neighbour.
+Certain where it happened and what was raised: it is written down by the worker itself. The file is the one the
+exception names, or else one that the failing frames held, which may be a neighbour.
 """
 
 from __future__ import annotations
@@ -31,39 +31,40 @@ from ...model.rule import rule
 
 @rule(explains=Symptom.CRASHED, needs=("recording",), outranks=("uncaught-exception",))
 def check(evidence: Evidence) -> Iterator[Finding]:
-    failed = [one for one in evidence.recording or () if one.role == "worker" and _raised(one) and _reached_main(evidence, one)]
-    for worker in sorted(failed, key=lambda one: one.failure.at if one.failure else 0.0)[:1]:
-        failure = worker.failure
-        if failure is None:
-            continue
+    raised = [(failure, worker) for worker in evidence.recording or () for failure in _reached_main(evidence, worker)]
+    for failure, worker in sorted(raised, key=lambda one: one[0].at)[:1]:
         owner = evidence.loader_of(worker)
-        place = user_line(failure)
+        count = len({other.pid for _, other in raised})
+        raiser = f"{_what(failure)} {failure.type} in DataLoader {who(worker)}"
         yield Finding(
-            cause=f"{_what(failure)} {failure.type} in DataLoader {who(worker)}, {_sample(failure)}: {_message(failure)}",
-            seen=list(_seen(failure, owner, len(failed))),
+            cause=f"{raiser}, {_sample(failure)}: {_message(failure)}",
+            seen=list(_seen(failure, owner, count)),
             remedy=_remedy(failure, owner),
             node=worker.node,
             rank=worker.rank,
             worker=worker.worker,
             pid=worker.pid,
             onset_s=failure.at,
-            where=place,
+            where=user_line(failure),
             subject=_subject(failure),
         )
 
 
-def _raised(worker: Process) -> bool:
-    return worker.failure is not None and worker.failure.how == "fetch"
-
-
-def _reached_main(evidence: Evidence, worker: Process) -> bool:
-    """The main process ended by it, rather than caught it and went on."""
+def _reached_main(evidence: Evidence, worker: Process) -> list[Failure]:
+    """Exceptions of a worker by which its main process ended, rather than caught them and went on."""
     main = evidence.process(worker.parent)
-    if main is None or main.failure is None or worker.failure is None:
-        return False
-    kinds = {main.failure.type, *(kind for kind, _ in main.failure.causes)}
-    texts = [main.failure.message, *(text for _, text in main.failure.causes)]
-    return worker.failure.type in kinds or any(f"Caught {worker.failure.type} in DataLoader worker" in one for one in texts)
+    if main is None or main.failure is None or worker.role != "worker":
+        return []
+    ended_by = [(main.failure.type, main.failure.message), *main.failure.causes]
+    return [one for one in worker.failures if one.how == "fetch" and any(_is(one, *other) for other in ended_by)]
+
+
+def _is(failure: Failure, kind: str, message: str) -> bool:
+    """torch puts the worker's type and traceback into the message; what it cannot rebuild becomes another type."""
+    return f"Caught {failure.type} in DataLoader worker" in message or (failure.type, failure.message) == (
+        kind,
+        message,
+    )
 
 
 def _what(failure: Failure) -> str:
@@ -76,7 +77,11 @@ def _sample(failure: Failure) -> str:
         return f"while collating the batch of {len(failure.indices)} samples" if failure.indices else "while collating"
     if failure.index is not None:
         return f"at sample {failure.index}"
-    return f"at the {failure.position + 1:,}. sample of its stream" if failure.position is not None else "in its first fetch"
+    return (
+        f"at the {failure.position + 1:,}. sample of its stream"
+        if failure.position is not None
+        else "in its first fetch"
+    )
 
 
 def _message(failure: Failure) -> str:
@@ -112,12 +117,15 @@ def _subject(failure: Failure) -> Subject | None:
 
 def _remedy(failure: Failure, owner: tuple[Process, Loader] | None) -> Remedy:
     subject = _subject(failure)
+    alone = "to see it fail in front of you, then mend the sample or the line"
     if failure.collating:
-        text = "Look at what these samples have in common: shapes, types, missing fields. The samples load, the batch does not."
+        text = (
+            "Look at what these samples have in common: shapes, types, fields. Each one loads, but the batch does not."
+        )
     elif subject is not None and subject.kind == "file":
         text = f"Look at {subject.name} first. If files like it are to be expected, handle them where they are read."
     elif failure.index is not None and not (owner is not None and owner[1].iterable):
-        text = f"Call dataset[{failure.index!r}] without a DataLoader to see it fail in front of you, then mend the sample or the line."
+        text = f"Call dataset[{failure.index!r}] without a DataLoader {alone}."
     else:
-        text = "Iterate the dataset without a DataLoader to see it fail in front of you, then mend the sample or the line."
+        text = f"Iterate over the dataset without a DataLoader {alone}."
     return Remedy(text, [f"ls -l {subject.name}"] if subject is not None and subject.kind == "file" else [])

@@ -22,7 +22,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ...model.evidence import Evidence, Host, Sample
+from ...model.evidence import Evidence, Sample
 from ...model.phrases import duration, size, who
 from ...model.questions import oom_kills
 from ...model.report import Finding, Remedy, Symptom
@@ -49,11 +49,14 @@ def check(evidence: Evidence) -> Iterator[Finding]:
             cause="The memory limit was reached, and the kernel ended the whole run at once, the watcher with it.",
             seen=[
                 f"the journal breaks off after {duration(last.at)}, and no process said goodbye",
-                *(f"OOM kills in {name}: {before} before the run, {after} now" for name, (before, after) in moved.items()),
+                *(
+                    f"OOM kills in {name}: {before} before the run, {after} now"
+                    for name, (before, after) in moved.items()
+                ),
                 *_use(last),
                 *_largest(evidence, last),
             ],
-            remedy=Remedy(_advice(host, last)),
+            remedy=Remedy(_advice(last)),
             node=host.node,
             onset_s=last.at,
         )
@@ -73,6 +76,6 @@ def _largest(evidence: Evidence, last: Sample) -> Iterator[str]:
             yield f"{who(process)} held {size(memory.private)} private, {size(memory.shared)} shared"
 
 
-def _advice(host: Host, last: Sample) -> str:
+def _advice(last: Sample) -> str:
     limit = f"the limit of {size(last.limit)}" if last.limit else "the machine's memory"
     return f"Raise {limit}, or lower what the processes above hold together: num_workers, prefetch_factor, batch_size."

@@ -46,7 +46,10 @@ def check(evidence: Evidence) -> Iterator[Finding]:
             cause=f"The kernel's OOM killer ended {who(process)}: the memory limit was reached.",
             seen=[
                 f"{who(process)} ended by SIGKILL after {duration(seen.at)}",
-                *(f"OOM kills in {name}: {before} before the run, {after} now" for name, (before, after) in moved.items()),
+                *(
+                    f"OOM kills in {name}: {before} before the run, {after} now"
+                    for name, (before, after) in moved.items()
+                ),
                 *_growth(host, process.pid),
             ],
             remedy=Remedy(_advice(host)),
@@ -68,4 +71,6 @@ def _growth(host: Host, pid: int) -> Iterator[str]:
 def _advice(host: Host) -> str:
     limits = [sample.limit for sample in host.samples if sample.limit]
     limit = f"the limit of {size(limits[-1])}" if limits else "the machine's memory"
-    return f"Raise {limit}, or lower what this process holds: kept batches and losses, an in-memory dataset, batch_size."
+    return (
+        f"Raise {limit}, or lower what this process holds: kept batches and losses, an in-memory dataset, batch_size."
+    )

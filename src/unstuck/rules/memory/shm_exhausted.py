@@ -40,15 +40,12 @@ SHARING = ("/torch/storage.py", "/torch/multiprocessing/", "/torch/utils/data/_u
     outranks=("worker-python-exception", "uncaught-exception", "worker-killed"),
 )
 def check(evidence: Evidence) -> Iterator[Finding]:
-    failed = [one for one in evidence.recording or () if one.failure is not None and _refused(one.failure)]
-    failed.sort(key=lambda one: (one.failure.at if one.failure else 0.0, one.role != "worker"))
-    for process in failed[:1]:
-        failure = process.failure
-        if failure is not None:
-            seen = [said(failure), *_space(failure.shm_size, failure.shm_free)]
-            yield _finding(evidence, process, failure.at, seen, failure.shm_size)
-            return
-    yield from _bus_errors(evidence)
+    refused = [(one, process) for process in evidence.recording or () for one in process.failures if _refused(one)]
+    for failure, process in sorted(refused, key=lambda one: one[0].at)[:1]:
+        seen = [said(failure), *_space(failure.shm_size, failure.shm_free)]
+        yield _finding(evidence, process, failure.at, seen, failure.shm_size)
+    if not refused:
+        yield from _bus_errors(evidence)
 
 
 def _refused(failure: Failure) -> bool:
@@ -68,7 +65,9 @@ def _bus_errors(evidence: Evidence) -> Iterator[Finding]:
         full = [one for one in host.samples if _is_full(one.shm_size, one.shm_free)] if host else []
         if seen.status == SIGBUS and full:
             told = [f"worker {worker.worker} ended by SIGBUS after {duration(seen.at)}"]
-            yield _finding(evidence, worker, seen.at, [*told, *_space(full[-1].shm_size, full[-1].shm_free)], full[-1].shm_size)
+            yield _finding(
+                evidence, worker, seen.at, [*told, *_space(full[-1].shm_size, full[-1].shm_free)], full[-1].shm_size
+            )
             return
 
 

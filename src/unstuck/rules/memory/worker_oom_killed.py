@@ -22,6 +22,7 @@ stays silent when the counters cannot be read, or did not move.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import pairwise
 
 from ...model.evidence import Evidence, Host, Loader, Process
 from ...model.phrases import duration, ending, many, size, who
@@ -48,7 +49,10 @@ def check(evidence: Evidence) -> Iterator[Finding]:
             cause=f"The kernel's OOM killer ended DataLoader {who(worker)}: the memory limit was reached.",
             seen=[
                 f"worker {worker.worker} {ending(seen.status)} after {duration(seen.at)}",
-                *(f"OOM kills in {name}: {before} before the run, {after} now" for name, (before, after) in moved.items()),
+                *(
+                    f"OOM kills in {name}: {before} before the run, {after} now"
+                    for name, (before, after) in moved.items()
+                ),
                 *_memory(host, worker),
             ],
             remedy=_remedy(host, worker, owner),
@@ -69,7 +73,8 @@ def _memory(host: Host, worker: Process) -> Iterator[str]:
     if limits and used:
         yield f"the limit is {size(limits[-1])}; {size(max(used))} were in use at the most, page cache not counted"
     elif last.total:
-        yield f"the machine has {size(last.total)}; {size(min(one.available for one in host.samples))} were left at the least"
+        least = min(one.available for one in host.samples)
+        yield f"the machine has {size(last.total)}; {size(least)} were left at the least"
     held = last_memory(host, worker.pid)
     if held is not None:
         yield f"the worker held {size(held.private)} of private memory when last seen"
@@ -94,14 +99,16 @@ def _remedy(host: Host, worker: Process, owner: tuple[Process, Loader] | None) -
     growing = _growth(host, worker.pid)
     text = f"{limit[0].upper()}{limit[1:]} is too small for {', '.join(parts)}. {first}; or raise the limit."
     if held is not None and growing is not None:
-        text += f" The worker's private memory grew from {size(growing)} to {size(held.private)}: look for what it keeps."
+        text += (
+            f" The worker's private memory grew from {size(growing)} to {size(held.private)}: look for what it keeps."
+        )
     return Remedy(text)
 
 
 def _growth(host: Host, pid: int) -> int | None:
     """Where a worker's private memory started, if it rose in most of its samples and more than doubled."""
     series = [one.private for sample in host.samples for one in sample.processes if one.pid == pid]
-    rises = sum(after > before for before, after in zip(series, series[1:], strict=False))
+    rises = sum(after > before for before, after in pairwise(series))
     if len(series) < 6 or rises < 0.7 * (len(series) - 1) or series[-1] < 2 * series[0]:
         return None
     return series[0]

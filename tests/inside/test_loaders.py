@@ -1,0 +1,314 @@
+"""What is recorded of DataLoaders in the ways that people use them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+
+import pytest
+from running import Run
+
+from unstuck.inside import format as f
+from unstuck.inside.format import Kind
+
+Recorded = Callable[..., Run]
+
+BEGIN = """
+import json, os, sys
+import torch, unstuck
+from torch.utils.data import DataLoader, IterableDataset
+
+class Numbers:
+    def __init__(self, length=8):
+        self.length = length
+    def __len__(self):
+        return self.length
+    def __getitem__(self, index):
+        return index
+"""
+
+
+def test_an_epoch_is_recorded_from_loader_to_last_batch(recorded: Recorded) -> None:
+    # given an epoch of four batches with two workers and a step for each
+    run = recorded(
+        BEGIN
+        + """
+weight = torch.nn.Parameter(torch.zeros(1))
+weight.grad = torch.ones(1)
+optimizer = torch.optim.SGD([weight], lr=0.1)
+for batch in DataLoader(Numbers(8), batch_size=2, num_workers=2):
+    optimizer.step()
+"""
+    ).succeeded()
+    # then the loader, its waits, its steps and its workers' samples are all there
+    process = run.main.process()
+    (loader,) = process.loaders
+    assert (loader.passes, loader.batches, loader.optimizer_steps) == (1, 4, 4)
+    assert (loader.dataset, loader.batch_size, loader.num_workers) == ("__main__.Numbers", 2, 2)
+    assert (loader.dataset_length, loader.length) == (8, 4)
+    assert loader.first_waits.count + loader.waits.count == 4
+    assert loader.bodies.count == 4
+    assert process.optimizer.count == 4
+    workers = [one.process() for one in run.workers]
+    assert sorted(one.pid for one in workers) == sorted(loader.pids)
+    assert sorted(one.worker for one in workers if one.worker is not None) == [0, 1]
+    assert [one.fetching[0].samples for one in workers] == [4, 4]
+    indices = {record[f.R_A] for one in run.workers for record in one.events(Kind.SAMPLE)}
+    assert indices == set(range(8))
+    assert {one.ended_how for one in workers} == {"worker loop returned"}
+    assert process.ended_how == "interpreter exit"
+
+
+def test_persistent_workers_stay_the_same_over_all_passes(recorded: Recorded) -> None:
+    run = recorded(
+        BEGIN
+        + """
+loader = DataLoader(Numbers(8), batch_size=2, num_workers=2, persistent_workers=True)
+for epoch in range(3):
+    for batch in loader:
+        pass
+"""
+    ).succeeded()
+    (loader,) = run.main.process().loaders
+    assert (loader.passes, loader.batches) == (3, 12)
+    assert len(loader.pids) == 2
+    assert len(run.workers) == 2
+    assert [one.process().fetching[0].samples for one in run.workers] == [12, 12]
+
+
+def test_a_break_out_of_an_epoch_begins_a_new_pass(recorded: Recorded) -> None:
+    run = recorded(
+        BEGIN
+        + """
+loader = DataLoader(Numbers(20), batch_size=2)
+for epoch in range(3):
+    for number, batch in enumerate(loader):
+        if number == 3:
+            break
+"""
+    ).succeeded()
+    (loader,) = run.main.process().loaders
+    assert (loader.passes, loader.batches) == (3, 12)
+    assert run.main.events(Kind.PASS_END) == []
+
+
+def test_a_validation_loader_inside_the_training_loop_keeps_its_own_account(recorded: Recorded) -> None:
+    run = recorded(
+        BEGIN
+        + """
+train, validate = DataLoader(Numbers(6), batch_size=2), DataLoader(Numbers(10), batch_size=5, num_workers=1)
+for batch in train:
+    for held_out in validate:
+        pass
+"""
+    ).succeeded()
+    train, validate = run.main.process().loaders
+    assert (train.passes, train.batches) == (1, 3)
+    assert (validate.passes, validate.batches) == (3, 6)
+    (fetching,) = run.main.process().fetching
+    assert (fetching.loader, fetching.batches, fetching.samples) == (train.number, 3, 6)
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+def test_a_loader_inside_a_dataset_does_not_mix_with_the_one_around_it(recorded: Recorded, workers: int) -> None:
+    # given a dataset that reads through a loader of its own
+    run = recorded(
+        BEGIN
+        + f"""
+class Outer(Numbers):
+    def __getitem__(self, index):
+        return sum(batch.sum() for batch in DataLoader(Numbers(6), batch_size=3))
+
+for batch in DataLoader(Outer(4), batch_size=2, num_workers={workers}):
+    assert batch.tolist() == [15, 15]
+"""
+    ).succeeded()
+    # then samples of the outer are counted with the outer, those of the inner with the inner
+    fetching = (run.workers[0] if workers else run.main).process().fetching
+    counts = {one.loader: (one.batches, one.samples) for one in fetching}
+    outer = 0 if workers else 1
+    assert counts.pop(outer) == (2, 4)
+    assert sum(samples for _, samples in counts.values()) == 24
+    # and the time between two inner ones is not taken for idleness
+    assert {one.loader: one.idle.count for one in fetching if one.idle.count} == ({0: 1} if workers else {})
+
+
+def test_two_loaders_at_once_are_told_apart(recorded: Recorded) -> None:
+    run = recorded(
+        BEGIN
+        + """
+for one, other in zip(DataLoader(Numbers(8), batch_size=2, num_workers=1), DataLoader(Numbers(12), batch_size=3)):
+    pass
+"""
+    ).succeeded()
+    counts = [(one.number, one.batches, one.num_workers) for one in run.main.process().loaders]
+    assert counts == [(1, 4, 1), (2, 4, 0)]
+
+
+def test_a_fork_in_mid_epoch_leaves_the_parents_recording_alone(recorded: Recorded) -> None:
+    # given a fork after the second batch; both go on, the child to its end before the parent's next batch
+    run = recorded(
+        BEGIN
+        + """
+with_child = DataLoader(Numbers(12), batch_size=2)
+for number, batch in enumerate(with_child):
+    if number == 1:
+        child = os.fork()
+        if child:
+            assert os.waitpid(child, 0)[1] == 0
+            print(child)
+        else:
+            unstuck.progress("in the child", 1)
+"""
+    ).succeeded()
+    # then the parent's has six waits, the child's its own four
+    child = int(run.out)
+    parent, forked = run.role(f.ROLE_MAIN)
+    assert forked.recording.header[f.H_PID] == child
+    assert [one[f.R_A] for one in parent.events(Kind.WAIT)] == [0, 1, 2, 3, 4, 5]
+    assert [one[f.R_A] for one in forked.events(Kind.WAIT)] == [2, 3, 4, 5]
+    assert parent.process().progress == []
+    assert forked.process().loaders[0].dataset == "__main__.Numbers"
+
+
+def test_a_fork_inside_a_sample_that_returns_in_the_child_too_keeps_both_recorded(recorded: Recorded) -> None:
+    run = recorded(
+        BEGIN
+        + """
+class Forking(Numbers):
+    def __getitem__(self, index):
+        if index == 2 and os.fork():
+            os.wait()
+        return index
+
+for batch in DataLoader(Forking(8), batch_size=2):
+    pass
+"""
+    ).succeeded()
+    parent, child = run.role(f.ROLE_MAIN)
+    assert parent.process().loaders[0].batches == 4
+    assert child.process().loaders[0].batches == 4
+    assert [one[f.R_A] for one in child.events(Kind.WAIT)] == [2, 3]
+    assert parent.process().adapters_failed == child.process().adapters_failed == []
+
+
+def test_a_batch_sampler_without_a_length_is_no_reason_to_give_up(recorded: Recorded) -> None:
+    # given what torch does not need a length for
+    run = recorded(
+        BEGIN
+        + """
+class NoLength:
+    def __getitem__(self, index):
+        return index
+
+class Buckets:
+    def __iter__(self):
+        return iter([[0, 1], [2, 3, 4]])
+
+for epoch in range(2):
+    for batch in DataLoader(NoLength(), batch_sampler=Buckets()):
+        pass
+"""
+    ).succeeded()
+    process = run.main.process()
+    assert process.adapters_failed == []
+    assert [(one.batches, one.dataset_length) for one in process.loaders] == [(4, None)]
+
+
+def test_indices_of_any_kind_are_taken_as_they_are(recorded: Recorded) -> None:
+    # given names, pairs and numbers too large for a word as indices
+    run = recorded(
+        BEGIN
+        + """
+class Anything:
+    def __getitem__(self, index):
+        return str(index)
+
+wanted = [["a.jpg", "b.jpg"], [(1, 2), (3, 4)], [2**64, -2**70], [5, 6]]
+seen = [batch for batch in DataLoader(Anything(), batch_sampler=wanted)]
+assert seen == [[str(one) for one in batch] for batch in wanted], seen
+"""
+    ).succeeded()
+    assert run.main.process().adapters_failed == []
+    assert run.main.process().fetching[0].samples == 8
+    assert [one[f.R_A] for one in run.main.events(Kind.SAMPLE)] == [f.MASK] * 6 + [5, 6]
+
+
+def test_a_dataset_that_takes_whole_batches_is_handed_a_plain_list(recorded: Recorded) -> None:
+    run = recorded(
+        BEGIN
+        + """
+class Whole(Numbers):
+    def __getitems__(self, indices):
+        assert type(indices) is list, type(indices)
+        return indices
+
+for batch in DataLoader(Whole(8), batch_size=4):
+    pass
+"""
+    ).succeeded()
+    (fetching,) = run.main.process().fetching
+    assert (fetching.batches, fetching.fetches.count, fetching.samples) == (2, 2, 8)
+
+
+def test_an_iterable_that_ends_in_mid_batch_is_counted_to_its_last_sample(recorded: Recorded) -> None:
+    run = recorded(
+        BEGIN
+        + """
+class Stream(IterableDataset):
+    def __iter__(self):
+        return iter(range(7))
+
+assert [len(batch) for batch in DataLoader(Stream(), batch_size=3, num_workers=1)] == [3, 3, 1]
+"""
+    ).succeeded()
+    (fetching,) = run.workers[0].process().fetching
+    assert fetching.batches == 3
+    assert fetching.samples == 7
+
+
+STATEFUL = (
+    BEGIN
+    + """
+from torchdata.stateful_dataloader import StatefulDataLoader
+
+def make():
+    return StatefulDataLoader(Numbers(12), batch_size=2, num_workers={workers})
+
+loader = make()
+first = []
+for batch in loader:
+    first.append(batch.tolist())
+    if len(first) == 3:
+        state = loader.state_dict()
+        break
+again = make()
+again.load_state_dict(state)
+print(json.dumps(first + [batch.tolist() for batch in again]))
+"""
+)
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_a_stateful_loader_is_recorded_and_resumes_where_it_stood(recorded: Recorded, workers: int) -> None:
+    run = recorded(STATEFUL.format(workers=workers)).succeeded()
+    assert json.loads(run.out) == [[one, one + 1] for one in range(0, 12, 2)]
+    process = run.main.process()
+    assert process.adapters_failed == []
+    assert sum(one.batches for one in process.loaders) >= 6
+    assert {one.type.rpartition(".")[2] for one in process.loaders} == {"StatefulDataLoader"}
+    assert len(run.workers) == 2 * workers
+    if workers:
+        assert {one.process().worker for one in run.workers} == {0, 1}
+
+
+def test_a_loader_that_is_made_anew_every_epoch_is_one_loader(recorded: Recorded) -> None:
+    run = recorded(
+        BEGIN
+        + """
+for epoch in range(5):
+    for batch in DataLoader(Numbers(4), batch_size=2):
+        pass
+"""
+    ).succeeded()
+    assert [(one.passes, one.batches) for one in run.main.process().loaders] == [(5, 10)]
