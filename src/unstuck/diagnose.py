@@ -13,6 +13,8 @@ from .probes import folder as run_folder
 from .probes import journal
 from .rules.engine import judge, rank_findings
 
+ENOUGH = 100  # steps or samples: over fewer, what is done once at the start is all there is
+
 
 def diagnose(folder: str | Path) -> Report:
     """The verdict on a run folder, live or afterwards."""
@@ -95,9 +97,11 @@ def _overhead(evidence: Evidence) -> Overhead:
     samples = sum(fetching.samples for one in workers for fetching in one.fetching)
     spent = sum(one.cost.total for one in mains)
     looped = sum(loader.waits.total + loader.bodies.total for one in mains for loader in one.loaders)
+    spent_in_workers = sum(one.cost.total for one in workers)
     return Overhead(
-        per_step_us=round(spent / batches * 1e6, 2) if batches else None,
-        per_sample_us=round(sum(one.cost.total for one in workers) / samples * 1e6, 2) if samples else None,
+        total_ms=round((spent + spent_in_workers) * 1e3, 3),
+        per_step_us=round(spent / batches * 1e6, 2) if batches >= ENOUGH else None,
+        per_sample_us=round(spent_in_workers / samples * 1e6, 2) if samples >= ENOUGH else None,
         share_of_step=round(spent / looped, 6) if looped else None,
         longest_us=round(max((one.cost.longest for one in evidence.recording or ()), default=0.0) * 1e6, 1),
         recorded_bytes=_size(evidence.run.folder),

@@ -270,7 +270,10 @@ assert [len(batch) for batch in DataLoader(Stream(), batch_size=3, num_workers=1
 STATEFUL = (
     BEGIN
     + """
+import warnings
 from torchdata.stateful_dataloader import StatefulDataLoader
+
+warnings.simplefilter("ignore")  # torchdata calls what torch deprecates
 
 def make():
     return StatefulDataLoader(Numbers(12), batch_size=2, num_workers={workers})

@@ -27,6 +27,7 @@ for line in sys.stdin:
     print(os.waitpid(pid, 0)[1], flush=True)
 
 if SCRIPT is not None:
+    del request, folder, line, number, name
     main = sys.modules["__main__"].__dict__
     main["__file__"] = SCRIPT
     with open(SCRIPT) as source:

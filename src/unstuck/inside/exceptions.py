@@ -29,10 +29,15 @@ def keep(error: BaseException, how: str, **facts: Any) -> None:
     if recorder is None:
         return
     recorder.event(f.Kind.EXCEPTION, 0, clock(), 0, recorder.intern(type(error).__name__))
-    newest = json.dumps(describe(error, how, {**remembered(error), **facts}), ensure_ascii=False)
-    process.said = [*process.said[:1], *process.said[1:][-1:], newest]
-    while not recorder.last_words(f"[{','.join(process.said)}]") and len(process.said) > 1:
-        del process.said[-2]
+    known = describe(error, how, {**remembered(error), **facts})
+    process.said = [*process.said[:1], *process.said[1:][-1:], json.dumps(known, ensure_ascii=False)]
+    while not recorder.last_words(f"[{','.join(process.said)}]"):
+        if len(process.said) > 1:
+            del process.said[-2]
+        elif known.pop("indices", None):
+            process.said = [json.dumps(known, ensure_ascii=False)]
+        else:
+            return
 
 
 def describe(error: BaseException, how: str, facts: dict[str, Any]) -> dict[str, Any]:

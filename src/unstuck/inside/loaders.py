@@ -169,7 +169,7 @@ def adopt(iterator: Any) -> Cursor | None:
 
 def entry_of(loader: Any) -> Entry | None:
     """The loader's entry, made and described at first sight. None when nothing records."""
-    recorder = process.recorder or process.recording(ROLE_MAIN)
+    recorder = process.recording(ROLE_MAIN)
     if recorder is None:
         return None
     entry = _entries.get(loader)

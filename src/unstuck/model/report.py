@@ -79,6 +79,7 @@ class NotChecked(msgspec.Struct, frozen=True):
 class Overhead(msgspec.Struct, frozen=True, omit_defaults=True):
     """What the recording itself has cost, measured by the recorder."""
 
+    total_ms: float = 0.0
     per_step_us: float | None = None
     per_sample_us: float | None = None
     share_of_step: float | None = None

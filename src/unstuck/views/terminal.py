@@ -97,14 +97,15 @@ def _show_footer(report: Report, console: Console, folder: str, roots: list[Find
 
 def _cost(report: Report) -> str:
     overhead = report.overhead
-    parts = []
+    if not overhead.recorded_bytes:
+        return ""
+    share = f" ({overhead.share_of_step * 100:.2g} % of the loop)" if overhead.share_of_step else ""
+    parts = [f"{overhead.total_ms:.3g} ms of recording{share}"]
     if overhead.per_step_us is not None:
-        share = f" ({overhead.share_of_step * 100:.2g} %)" if overhead.share_of_step else ""
-        parts.append(f"{overhead.per_step_us:.3g} µs a step{share}")
+        parts.append(f"{overhead.per_step_us:.3g} µs a step")
     if overhead.per_sample_us is not None:
         parts.append(f"{overhead.per_sample_us:.3g} µs a sample")
-    if overhead.recorded_bytes:
-        parts.append(f"{size(overhead.recorded_bytes)} recorded")
+    parts.append(f"{size(overhead.recorded_bytes)} on disk")
     return ", ".join(parts)
 
 

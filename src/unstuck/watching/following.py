@@ -9,10 +9,12 @@ from pathlib import Path
 from ..model.evidence import Exit, Sample
 from ..model.journal import Begin
 from ..probes import cgroups, host
+from . import place
 from .journal import Journal
 from .pidfd import Pidfd
 
 TICK = 0.5
+COPY_EVERY = 20  # ticks: recordings that had to be written on a local disk
 PATIENCE = 10  # ticks for which the status of an ended process is still asked for
 
 
@@ -38,11 +40,15 @@ class Following:
         self._ended: dict[int, int] = {}
         self._known: set[str] = set()
         self._last: Sample | None = None
+        self._ticks = 0
 
     def now(self) -> float:
         return time.time() - self.started
 
     def tick(self) -> None:
+        self._ticks += 1
+        if self._ticks % COPY_EVERY == 0:
+            place.bring_home(self.recordings, self.folder)
         self._meet_new()
         self._note_ended()
         self._last = host.sample(self.pid, list(self._handles), self.folder, self.now())

@@ -68,11 +68,9 @@ def elect(folder: Path) -> IO[bytes] | None:
 
 
 def bring_home(recordings: Path, folder: Path) -> None:
-    """Copy recordings that lie on a local disk into the run folder."""
+    """Copy recordings that lie on a local disk into the run folder. Readers never see half a copy."""
     home = folder / "recordings"
-    if recordings == home:
-        return
-    for path in recordings.iterdir():
+    for path in recordings.iterdir() if recordings != home else ():
         copy = home / f".{path.name}"
         shutil.copyfile(path, copy)
         copy.replace(home / path.name)

@@ -6,7 +6,8 @@ import re
 from collections.abc import Sequence
 
 HIDDEN = "[redacted]"
-_NAME = r"[\w.-]*(?:token|secret|passw(?:or)?d|api[_-]?key|access[_-]?key|credential)[\w.-]*"
+_WORD = r"(?:token|secret|passw(?:or)?d|(?:api|access|private|secret)[_-]?key|credentials?)"
+_NAME = rf"(?:[\w.-]*[_.-])?{_WORD}(?:[_.-][\w.-]*)?"  # a whole word of a name: `hf_token`, not `tokenizer`
 _ASSIGNED = re.compile(rf"^((?:-{{0,2}}|\+){_NAME}[=:])(.+)$", re.IGNORECASE | re.DOTALL)
 _FLAG = re.compile(rf"^-{{1,2}}{_NAME}$", re.IGNORECASE)
 _IN_URL = re.compile(r"(\w+://[^/\s:@]*:)[^@\s/]+(@)")

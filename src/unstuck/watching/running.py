@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -22,8 +23,9 @@ BOOTSTRAP = str(Path(run_folder.__file__).parent / "bootstrap")
 
 def environment(folder: Path, recordings: Path) -> dict[str, str]:
     """The command's environment: our folder in front of PYTHONPATH, and where to record."""
+    inherited = {name: value for name, value in os.environ.items() if name not in (run_folder.RUNS, run_folder.WATCHER)}
     return {
-        **os.environ,
+        **inherited,
         "PYTHONPATH": python_path(),
         run_folder.FOLDER: str(folder),
         run_folder.RECORDINGS: str(recordings),
@@ -77,6 +79,8 @@ def finish(folder: Path, recordings: Path, run: Run, status: int | None, tell: C
 
     try:
         place.bring_home(recordings, folder)
+        if recordings.parent != folder:
+            shutil.rmtree(recordings, ignore_errors=True)
         ended = msgspec.structs.replace(run, status=status)
         (folder / "run.json").write_bytes(msgspec.json.format(msgspec.json.encode(ended), indent=1))
         report = diagnose(folder)

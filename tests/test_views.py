@@ -1,0 +1,86 @@
+"""What people and machines see of a report."""
+
+from __future__ import annotations
+
+import io
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import msgspec
+from rich.console import Console
+
+from unstuck.diagnose import report_on
+from unstuck.model.evidence import Evidence
+from unstuck.views.as_json import render
+from unstuck.views.terminal import show
+
+HERE = Path(__file__).parent
+
+
+def report(rule="worker-python-exception", file="found"):
+    return report_on(msgspec.json.decode((HERE / "rules" / rule / f"{file}.json").read_bytes(), type=Evidence))
+
+
+def shown(given, width=110):
+    out = io.StringIO()
+    show(given, Console(file=out, width=width, highlight=False, color_system=None), "unstuck-runs/some-run")
+    return [line.rstrip() for line in out.getvalue().splitlines()]
+
+
+def test_the_block_says_state_cause_evidence_remedy_consequence_folder_and_cost():
+    lines = shown(report())
+
+    assert lines[0].startswith("unstuck · crashed ")
+    assert lines[1].startswith("worker_python_exception.py:25 raised ValueError in DataLoader worker")
+    labels = [line[2:8].strip() for line in lines[3:] if line[2:8].strip()]
+    assert labels == ["seen", "do", "so", "more", "run", "cost"]
+
+
+def test_a_healthy_run_is_one_short_block():
+    lines = shown(report(file="clear"))
+
+    assert lines[0].startswith("unstuck · healthy ")
+    assert lines[1] == "Nothing found."
+    assert len(lines) == 4
+
+
+def test_what_was_not_checked_is_said():
+    bare = msgspec.structs.replace(report().evidence, host=None)
+
+    lines = " ".join(" ".join(shown(report_on(bare))).split())
+
+    assert "not checked" in lines
+    assert "(needs: host)" in lines
+
+
+def test_a_narrow_terminal_loses_no_words():
+    narrow, wide = " ".join(shown(report(), 60)[1:]).split(), " ".join(shown(report(), 200)[1:]).split()
+
+    assert "".join(narrow) == "".join(wide)
+
+
+def test_json_keeps_the_contract():
+    said = json.loads(render(msgspec.structs.replace(report(), evidence="unstuck-runs/some-run")))
+
+    assert list(said)[:4] == ["schema", "unstuck", "run", "state"]
+    assert set(said["run"]) == {"id", "command", "started", "host"}
+    finding = said["findings"][0]
+    assert set(finding) >= {
+        "rule", "symptom", "cause", "role", "because_of", "node", "rank", "worker", "pid", "onset_s", "where",
+        "subject", "seen", "remedy",
+    }  # fmt: skip
+    assert set(finding["remedy"]) == {"text", "commands"}
+    assert set(finding["where"]) == {"file", "line", "function"}
+    assert said["evidence"] == "unstuck-runs/some-run"
+
+
+def test_a_view_can_be_looked_at_alone(tmp_path):
+    (tmp_path / "report.json").write_bytes(msgspec.json.encode(report()))
+
+    command = [sys.executable, "-m", "unstuck.views.terminal", str(tmp_path / "report.json")]
+    seen = subprocess.run(command, capture_output=True, text=True, check=True)
+
+    assert seen.stdout.startswith("unstuck · crashed ")
+    assert seen.stderr == ""
