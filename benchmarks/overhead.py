@@ -67,7 +67,7 @@ def measure(asked, tell):
     from measuring.loop import STEPS
 
     programs, rival = traceml(asked, tell)
-    rounds, repeats, launches = (25, 6, 1) if asked.quick else (100, 20, 3)
+    rounds, repeats, launches = (25, 3, 1) if asked.quick else (120, 8, 3)
     started = startup.measure(repeats, tell)
     launched = startup.measure_launchers(launches, programs, tell)
     results = steps.measure(rounds, programs, tell)

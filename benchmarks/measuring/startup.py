@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 import tempfile
@@ -14,11 +13,12 @@ from measuring import children, steps
 
 READY = Path(__file__).with_name("ready.py")
 PROGRAMS = {"with torch": "import torch", "without torch": "pass"}
-# Looking for torch is what loads the recorder. Importing it varies by more than what is looked for.
+# An empty package named torch loads the recorder too. Importing the real one varies by more than what is looked for.
 PART = """
-import importlib.util, time
+import sys, time
+sys.path.insert(0, "stub")
 start = time.perf_counter_ns()
-importlib.util.find_spec("torch")
+import torch
 print(time.perf_counter_ns() - start)
 """
 
@@ -27,33 +27,38 @@ def measure(repeats, tell):
     """Milliseconds from start to exit, by program and by way."""
     found = {}
     for name, program in PROGRAMS.items():
-        count = repeats if "torch" in program else 4 * repeats
+        count = repeats if "torch" in program else 8 * repeats
         tell(f"start-up {name}: {count} times each")
         found[name] = _alternately(program, count)
-    tell(f"start-up, the recorder's part: {4 * repeats} times each")
-    found["part"] = _alternately(PART, 4 * repeats)
+    tell(f"start-up, the recorder's part: {8 * repeats} times each")
+    found["part"] = _alternately(PART, 8 * repeats)
     return found
 
 
 def _alternately(program, count):
     times = {steps.PLAIN: [], steps.RECORDED: []}
     with tempfile.TemporaryDirectory(prefix="overhead-") as folder:
-        order = [(steps.PLAIN, children.environment()), (steps.RECORDED, children.environment(folder))]
+        recordings, stub = Path(folder, "recordings"), Path(folder, "stub", "torch")
+        recordings.mkdir()
+        stub.mkdir(parents=True)
+        (stub / "__init__.py").touch()
+        order = [(steps.PLAIN, children.environment()), (steps.RECORDED, children.environment(recordings))]
         for number in range(count + 1):
             for way, variables in order:
-                took = _life(program, variables)
+                took = _life(program, variables, folder)
+                _check(recordings, way == steps.RECORDED and "import torch" in program)
                 if number:  # the first pair reads everything from disk and writes bytecode
                     times[way].append(took)
-                _clear(folder)
             order.reverse()
     return times
 
 
-def _life(program, variables):
+def _life(program, variables, folder):
     """Milliseconds from start to exit, unless the program says a number of nanoseconds itself."""
+    command = [sys.executable, "-c", program]
     start = time.perf_counter_ns()
     done = subprocess.run(
-        [sys.executable, "-c", program], env=variables, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, check=False
+        command, env=variables, cwd=folder, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, check=False
     )
     took = time.perf_counter_ns() - start
     if done.returncode:
@@ -61,9 +66,13 @@ def _life(program, variables):
     return int(done.stdout or took) / 1e6
 
 
-def _clear(folder):
-    for name in os.listdir(folder):
-        os.unlink(os.path.join(folder, name))
+def _check(recordings, owed):
+    """A process that was to be recorded and was not would look wonderfully cheap."""
+    found = list(recordings.glob("*.rec"))
+    if bool(found) != owed:
+        raise children.Failed("a process left no recording" if owed else "a process left a recording unasked")
+    for file in found:
+        file.unlink()
 
 
 def measure_launchers(repeats, programs, tell):

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import random
 import socket
 import struct
 import sys
@@ -58,13 +59,16 @@ def measure(rounds, programs, tell):
         tell("training loops: ending")
         for way, line in lines.items():
             results.sizes[way] = _sizes(way, line["folder"])
+    if {"main", "worker"} - set(results.sizes.get(RECORDED, ())):
+        results.failed.setdefault(RECORDED, "it left no recording of its main process and its worker")
     return results
 
 
 def _round(number, lines, results):
-    order = list(lines)
-    order = order[number % len(order) :] + order[: number % len(order)]
+    shuffle = random.Random(number).shuffle  # whoever comes after another must not always come after the same
     for loop in (*STEPS, *SAMPLES):
+        order = list(lines)
+        shuffle(order)
         for way in order:
             if way in results.failed or (loop in SAMPLES and way in (TRACEML, TRACEML_LEAN)):
                 continue

@@ -46,7 +46,7 @@ def figures(results, startup, launchers):
 def budgets(sections, sizes):
     """What DESIGN.md allows, beside what was measured."""
     added = {
-        section["name"]: row.get("added")
+        section["name"]: _held_against(section["unit"], row)
         for section in sections
         for row in section["rows"]
         if row["way"] == steps.RECORDED
@@ -65,6 +65,11 @@ def budgets(sections, sizes):
         }
         for what, value, limit, unit in found
     ]
+
+
+def _held_against(unit, row):
+    """Start-ups, whose best may come out below zero by chance, are held to the larger of their two figures."""
+    return max(row["added"], row["added_in_pairs"]) if unit == "ms" else row.get("added")
 
 
 def text(page):

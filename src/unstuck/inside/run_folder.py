@@ -54,15 +54,15 @@ def make(base: str, arguments: list[str]) -> str:
     return folder
 
 
-def join() -> str | None:
-    """The folder for this process's recording: given by the launcher, or of a run that begins here. None: no run."""
+def join() -> tuple[str, bool] | None:
+    """The folder for this process's recording, and whether the run begins with this process. None: no run."""
     given = os.environ.get(RECORDINGS)
     if given:
-        return given
+        return given, False
     base = os.environ.get(RUNS)
     if not base:
         return None
     folder = make(base, sys.orig_argv[1:] or ["python"])
     os.environ[FOLDER] = folder
     recordings = os.environ[RECORDINGS] = os.path.join(folder, "recordings")
-    return recordings
+    return recordings, True

@@ -22,20 +22,21 @@ def start() -> bool:
     if run_folder.switched_off():
         return False
     try:
-        folder = run_folder.join()
+        joined = run_folder.join()
     except OSError:
         return False
-    if folder is None:
+    if joined is None:
         return False
-    quietly(_record_into, folder)
+    quietly(_record_into, *joined)
     return True
 
 
-def _record_into(folder: str) -> None:
+def _record_into(folder: str, first: bool) -> None:
     process.record_into(folder)
     role = role_of_interpreter()
     if role is not None:
         process.recording(role)
+    if first:
         quietly(watcher.begin)
     sys.meta_path.insert(0, finder)
     _install_adapters()

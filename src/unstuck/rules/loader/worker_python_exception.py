@@ -77,11 +77,9 @@ def _sample(failure: Failure) -> str:
         return f"while collating the batch of {len(failure.indices)} samples" if failure.indices else "while collating"
     if failure.index is not None:
         return f"at sample {failure.index}"
-    return (
-        f"at the {failure.position + 1:,}. sample of its stream"
-        if failure.position is not None
-        else "in its first fetch"
-    )
+    if failure.position is not None:
+        return f"at sample number {failure.position + 1:,} of its stream"
+    return "while fetching"
 
 
 def _message(failure: Failure) -> str:

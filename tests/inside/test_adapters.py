@@ -1,0 +1,283 @@
+"""Every adapter brings the events it owes, can be undone, and leaves what it wraps looking as it was."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable
+
+import pytest
+from running import INSIDE, Run
+
+from unstuck.inside.format import Kind
+
+Recorded = Callable[..., Run]
+KINDS = {name: value for name, value in vars(Kind).items() if isinstance(value, int)}
+ADAPTERS = sorted(path.stem for path in (INSIDE / "adapters").glob("*.py") if path.stem != "__init__")
+
+TINY = """
+import multiprocessing, subprocess, sys, warnings
+import torch
+from torch.utils.data import DataLoader
+
+def fail():
+    raise ValueError("on purpose")
+
+def train(loader):
+    weight = torch.nn.Parameter(torch.zeros(1))
+    optimizer = torch.optim.SGD([weight], lr=0.1)
+    for batch in loader:
+        weight.grad = torch.ones(1)
+        optimizer.step()
+
+train(DataLoader(torch.arange(12.0), batch_size=2, num_workers=2))
+subprocess.run(["true"])
+sys.stderr = open("/dev/null", "w")
+child = multiprocessing.Process(target=fail)
+child.start()
+child.join()
+"""
+STATEFUL = """
+import warnings
+warnings.simplefilter("ignore")
+import torch
+from torchdata.stateful_dataloader import StatefulDataLoader
+for batch in StatefulDataLoader(torch.arange(12.0), batch_size=2, num_workers=2):
+    pass
+"""
+
+
+def owed(adapter: str) -> set[str]:
+    """The kinds an adapter's file declares."""
+    for node in ast.parse((INSIDE / "adapters" / f"{adapter}.py").read_text()).body:
+        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name) and node.targets[0].id == "OWES":
+            return {one.attr for one in ast.walk(node.value) if isinstance(one, ast.Attribute) and one.attr in KINDS}
+    raise AssertionError(f"{adapter} declares no OWES")
+
+
+@pytest.mark.parametrize("adapter", ADAPTERS)
+def test_every_event_that_an_adapter_owes_arrives(recorded: Recorded, adapter: str) -> None:
+    # given a tiny real run
+    run = recorded(STATEFUL if adapter.startswith("torchdata") else TINY).succeeded()
+    # then each kind is in some process's ring or totals
+    arrived = {kind for one in run.facts for kind, _ in one.totals if sum(one.totals[kind, _][2:])}
+    arrived |= {record[1] for one in run.facts for record in one.ring}
+    assert owed(adapter)
+    assert {name for name in owed(adapter) if KINDS[name] not in arrived} == set()
+
+
+UNDONE = """
+import importlib, sys
+import torch.multiprocessing.spawn, torch.utils.data._utils.worker, multiprocessing.popen_fork
+import multiprocessing.popen_forkserver, multiprocessing.queues
+import torchdata.stateful_dataloader
+
+inside = "_unstuck_inside"
+adapter = importlib.import_module(f"{inside}.adapters.{ADAPTER}")
+patching, guard = sys.modules[f"{inside}.patching"], sys.modules[f"{inside}.guard"]
+
+places = []
+real = patching.replace
+def spy(owner, name, make):
+    places.append((owner, name, vars(owner).get(name)))
+    return real(owner, name, make)
+for module in [adapter, sys.modules.get(f"{inside}.adapters.torch_dataloader")]:
+    if hasattr(module, "replace"):
+        module.replace = spy
+
+hooks = sys.modules["torch.optim.optimizer"]
+def state():
+    return [vars(owner).get(name) for owner, name, _ in places]
+def hooked():
+    return [list(hooks._global_optimizer_pre_hooks), list(hooks._global_optimizer_post_hooks)]
+
+before = hooked()
+undos = [adapter.install(sys.modules[name], guard.Guard(ADAPTER, print)) for name in adapter.MODULES if name in sys.modules]
+assert undos
+changed = [here is not there for here, (_, _, there) in zip(state(), places)]
+print(len(places), all(changed), hooked() != before)
+for undo in undos:
+    undo()
+print([here is there for here, (_, _, there) in zip(state(), places)].count(False), hooked() == before)
+"""
+
+
+@pytest.mark.parametrize("adapter", ADAPTERS)
+def test_an_undone_adapter_leaves_the_very_objects_it_found(recorded: Recorded, adapter: str) -> None:
+    run = recorded(f"ADAPTER = {adapter!r}\n" + UNDONE).succeeded()
+    first, second = run.out.splitlines()
+    # given something that was replaced, or hooked; then all of it is as before
+    replaced, changed, hooked = first.split()
+    assert changed == "True"
+    assert int(replaced) > 0 or hooked == "True" or adapter == "torch_worker"
+    assert second == "0 True"
+
+
+def test_what_somebody_else_wrapped_since_is_left_alone(recorded: Recorded) -> None:
+    run = recorded("""
+        import sys
+        patching = sys.modules["_unstuck_inside.patching"]
+
+        class Library:
+            def call(self):
+                return 1
+
+        undo = patching.replace(Library, "call", lambda original: lambda self: original(self) + 1)
+        ours = Library.call
+        Library.call = lambda self: ours(self) * 10
+        undo()
+        print(Library().call())
+    """).succeeded()
+    assert run.out == "20\n"
+
+
+def test_types_signatures_and_pickles_are_as_without_us(recorded: Recorded) -> None:
+    run = recorded("""
+        import copy, inspect, pickle
+        import torch
+        from torch.utils.data import DataLoader, TensorDataset
+        from torch.utils.data import dataloader as module
+
+        loader = DataLoader(TensorDataset(torch.arange(4.0)), batch_size=2)
+        assert type(loader) is DataLoader
+        assert type(iter(loader)) is module._SingleProcessDataLoaderIter
+        assert isinstance(iter(loader), module._BaseDataLoaderIter)
+        assert list(inspect.signature(DataLoader.__init__).parameters)[:4] == ["self", "dataset", "batch_size", "shuffle"]
+        assert "num_workers" in inspect.signature(DataLoader).parameters
+        assert DataLoader.__init__.__qualname__ == "DataLoader.__init__"
+        assert DataLoader.__iter__.__module__ == "torch.utils.data.dataloader"
+        list(loader)
+        again = pickle.loads(pickle.dumps(loader))
+        assert [batch[0].tolist() for batch in again] == [[0, 1], [2, 3]]
+        assert pickle.loads(pickle.dumps(module._utils.worker._worker_loop)) is module._utils.worker._worker_loop
+        assert [batch[0].tolist() for batch in copy.copy(loader)] == [[0, 1], [2, 3]]
+        assert "_unstuck" not in vars(loader) and "_unstuck" not in vars(loader.dataset)
+        assert not [name for name in vars(iter(loader)) if "unstuck" in name.replace("_unstuck", "", 1)]
+        print("as ever")
+    """).succeeded()
+    assert run.out == "as ever\n"
+
+
+def test_a_recorded_loader_keeps_no_dataset_alive(recorded: Recorded) -> None:
+    run = recorded("""
+        import gc, weakref
+        from torch.utils.data import DataLoader
+
+        class Numbers:
+            def __len__(self):
+                return 4
+            def __getitem__(self, index):
+                return index
+
+        gc.disable()
+        dataset = Numbers()
+        alive = weakref.ref(dataset)
+        loader = DataLoader(dataset, batch_size=2)
+        for batch in loader:
+            pass
+        del dataset, loader, batch
+        print(alive())
+    """).succeeded()
+    assert run.out == "None\n"
+
+
+def test_properties_of_the_users_are_not_asked(recorded: Recorded) -> None:
+    # given a loader and a dataset whose attributes must not be touched
+    run = recorded("""
+        from torch.utils.data import DataLoader
+
+        class Touchy(DataLoader):
+            @property
+            def context_of_mine(self):
+                raise RuntimeError("touched")
+            def __getattr__(self, name):
+                if name.startswith("__"):
+                    raise AttributeError(name)
+                raise RuntimeError(f"touched: {name}")
+
+        class Dataset:
+            __slots__ = ()
+            def __getattr__(self, name):
+                if name == "__getitems__":  # torch asks for this one itself
+                    raise AttributeError(name)
+                raise RuntimeError(f"touched: {name}")
+            def __len__(self):
+                return 4
+            def __getitem__(self, index):
+                return index
+
+        print([batch.tolist() for batch in Touchy(Dataset(), batch_size=2)])
+    """).succeeded()
+    assert run.out == "[[0, 1], [2, 3]]\n"
+    assert run.main.process().adapters_failed == []
+    assert run.main.process().loaders[0].batches == 2
+
+
+OPTIMIZERS = """
+import torch
+weight = torch.nn.Parameter(torch.zeros(1))
+weight.grad = torch.ones(1)
+"""
+
+
+def steps(run: Run) -> int:
+    return run.succeeded().main.process().optimizer.count
+
+
+def test_a_step_inside_a_step_counts_once(recorded: Recorded) -> None:
+    run = recorded(
+        OPTIMIZERS
+        + """
+class Outer(torch.optim.SGD):
+    def __init__(self, params):
+        super().__init__(params, lr=0.1)
+        self.inner = torch.optim.Adam(params)
+    def step(self, closure=None):
+        self.inner.step()
+        return super().step()
+
+torch.optim.SGD([weight], lr=0.1).step()
+outer = Outer([weight])
+for turn in range(4):
+    outer.step()
+"""
+    )
+    assert steps(run) == 5
+
+
+def test_steps_after_one_that_raised_are_counted(recorded: Recorded) -> None:
+    run = recorded(
+        OPTIMIZERS
+        + """
+def fail():
+    raise ValueError("out of memory")
+
+broken, fresh = (torch.optim.SGD([weight], lr=0.1) for _ in range(2))
+try:
+    broken.step(fail)
+except ValueError:
+    pass
+for turn in range(3):
+    fresh.step()
+    broken.step()
+"""
+    )
+    assert steps(run) == 6
+
+
+@pytest.mark.scenario
+def test_a_compiled_step_still_works_and_is_counted(recorded: Recorded) -> None:
+    run = recorded(
+        OPTIMIZERS
+        + """
+optimizer = torch.optim.SGD([weight], lr=0.5)
+step = torch.compile(lambda: optimizer.step(), backend="eager")
+for turn in range(3):
+    step()
+assert weight.item() == -1.5, weight
+print("compiled")
+"""
+    )
+    assert run.code == 0, run.err
+    assert run.out == "compiled\n"
+    assert run.main.process().adapters_failed == []
+    assert run.main.process().optimizer.count == 3
