@@ -14,7 +14,7 @@ TITLES = {
 STARTUPS = {
     "with torch": "Start-up of a process with torch, from start to exit (the import varies by more than the budget)",
     "without torch": "Start-up of a process without torch, from start to exit",
-    "part": "Start-up with torch, the recorder's part alone, at most: it shares modules with torch",
+    "part": "Start-up with torch, the recorder's part alone: what torch does not import itself",
 }
 BUDGETS = {
     "ready": ("added to a step, hooks alone", 10, "µs"),

@@ -76,7 +76,7 @@ def text(page):
     """The page as people read it."""
     out = [page["about"], ""]
     for section in page["sections"]:
-        out += [section["title"], f"  {'':32}{'best':>11}{'median':>11}{'added':>12}{'':17}{'ratio':>8}"]
+        out += [section["title"], f"  {'':31}{'best':>12}{'median':>12}{'added':>13}{'':17}{'ratio':>8}"]
         out += [_row(row, section["unit"]) for row in section["rows"]]
         out.append("")
     out.append("Written to disk in one such run")
@@ -88,10 +88,10 @@ def text(page):
 
 def _row(row, unit):
     if "says" in row:
-        return f"  {row['way']:32}{row['says']}"
-    line = f"  {row['way']:32}{row['best']:>8.2f} {unit}{row['median']:>8.2f} {unit}"
+        return f"  {row['way']:31}{row['says']}"
+    line = f"  {row['way']:31}{row['best']:>9.2f} {unit}{row['median']:>9.2f} {unit}"
     if "added" in row:
-        line += f"{row['added']:>+9.2f} {unit} (in pairs {row['added_in_pairs']:+.2f}){row['ratio']:>8.3f}"
+        line += f"{row['added']:>+10.2f} {unit} (in pairs {row['added_in_pairs']:+.2f}){row['ratio']:>8.3f}"
     return line
 
 

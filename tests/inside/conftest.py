@@ -23,13 +23,8 @@ def zygote(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Zygote]:
 def recorded(zygote: Zygote, tmp_path: Path) -> Callable[..., Run]:
     """Runs a program in a process that has torch already, and is recorded. `during(pid)` is called while it runs."""
 
-    def run(text: str, during: Callable[[int], object] | None = None, name: str = "train") -> Run:
-        script = write(tmp_path / f"{name}.py", text)
-        folder = tmp_path / f"{name}-recordings"
-        pid = zygote.start(script, folder)
-        if during is not None:
-            during(pid)
-        return zygote.finish(pid, folder)
+    def run(text: str, during: Callable[[int], object] | None = None) -> Run:
+        return zygote.run(text, tmp_path, during)
 
     return run
 

@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import textwrap
+from collections.abc import Callable
 from pathlib import Path
 from typing import IO
 
@@ -58,7 +59,7 @@ class Run:
         """Statuses that any process has learned, by pid."""
         found: dict[int, set[int]] = {}
         for one in self.facts:
-            for record in one.events(f.Kind.EXIT):
+            for record in one.noted(f.Kind.EXIT):
                 found.setdefault(record[f.R_A], set()).add(signed(record[f.R_B]))
         return found
 
@@ -98,15 +99,17 @@ class Zygote:
             bufsize=1,
         )
 
-    def start(self, script: Path, folder: Path) -> int:
-        folder.mkdir(exist_ok=True)
-        request = {"script": str(script), "folder": str(folder)}
+    def run(self, text: str, folder: Path, during: Callable[[int], object] | None = None) -> Run:
+        """Run a program and wait for its end; `during(pid)` is called while it runs."""
+        recordings = folder / "recordings"
+        recordings.mkdir()
+        request = {"script": str(write(folder / "train.py", text)), "folder": str(recordings)}
         print(json.dumps(request), file=_open(self.process.stdin), flush=True)
-        return int(self._answer())
-
-    def finish(self, pid: int, folder: Path) -> Run:
+        pid = int(self._answer())
+        if during is not None:
+            during(pid)
         status = os.waitstatus_to_exitcode(int(self._answer(pid)))
-        return Run(status, folder, (folder / "out").read_text(), (folder / "err").read_text())
+        return Run(status, recordings, (recordings / "out").read_text(), (recordings / "err").read_text())
 
     def stop(self) -> None:
         _open(self.process.stdin).close()

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Callable
 
 import pytest
-from running import INSIDE, Run
+from running import INSIDE, Run, Zygote
 
 from unstuck.inside.format import Kind
 
@@ -54,13 +54,19 @@ def owed(adapter: str) -> set[str]:
     raise AssertionError(f"{adapter} declares no OWES")
 
 
+@pytest.fixture(scope="module")
+def tiny_runs(zygote: Zygote, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Run]:
+    texts = {"torch": TINY, "torchdata": STATEFUL}
+    return {name: zygote.run(text, tmp_path_factory.mktemp(name)).succeeded() for name, text in texts.items()}
+
+
 @pytest.mark.parametrize("adapter", ADAPTERS)
-def test_every_event_that_an_adapter_owes_arrives(recorded: Recorded, adapter: str) -> None:
+def test_every_event_that_an_adapter_owes_arrives(tiny_runs: dict[str, Run], adapter: str) -> None:
     # given a tiny real run
-    run = recorded(STATEFUL if adapter.startswith("torchdata") else TINY).succeeded()
+    run = tiny_runs["torchdata" if adapter.startswith("torchdata") else "torch"]
     # then each kind is in some process's ring or totals
     arrived = {kind for one in run.facts for kind, _ in one.totals if sum(one.totals[kind, _][2:])}
-    arrived |= {record[1] for one in run.facts for record in one.ring}
+    arrived |= {record[1] for one in run.facts for record in one.recording.ring() + one.recording.notes()}
     assert owed(adapter)
     assert {name for name in owed(adapter) if KINDS[name] not in arrived} == set()
 

@@ -15,7 +15,7 @@ from unstuck.inside.recorder import Recorder
 from unstuck.recordings.facts import Facts
 from unstuck.recordings.reader import Recording, Unfinished
 
-LAYOUT = f.Layout(board=4, totals=4, ring=16, strings=1024, last_words=512)
+LAYOUT = f.Layout(board=4, totals=4, ring=16, notes=8, strings=1024, last_words=512)
 
 
 @pytest.fixture

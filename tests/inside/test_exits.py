@@ -87,7 +87,7 @@ def test_thousands_of_children_are_all_recorded_and_none_is_remembered(recorded:
         print(len(exits._peeked))
     """).succeeded()
     assert run.out == "0\n"
-    assert len(run.main.events(f.Kind.EXIT)) == 200
+    assert len(run.main.noted(f.Kind.EXIT)) == 200
 
 
 def test_a_role_shows_even_if_a_childs_exit_opened_the_recording(recorded: Recorded) -> None:

@@ -25,7 +25,7 @@ from inside import format as f
 from inside.recorder import Recorder
 
 def write_for_ever(path, ready=None):
-    recorder = Recorder(path, f.Layout(board=8, totals=4, ring=64, strings=65536, last_words=1024))
+    recorder = Recorder(path, f.Layout(board=8, totals=4, ring=64, notes=8, strings=65536, last_words=1024))
     recorder.publish()
     if ready is not None:
         os.write(ready, b"!")

@@ -124,5 +124,5 @@ def test_a_file_that_could_not_be_reserved_is_not_left_behind(tmp_path: Path) ->
 
     # given a size that no file system reserves
     with pytest.raises(OSError, match=os.strerror(errno.EFBIG) + "|" + os.strerror(errno.ENOSPC)):
-        Recorder(str(tmp_path / "one.rec"), f.Layout(board=1, totals=1, ring=1 << 50, strings=8, last_words=8))
+        Recorder(str(tmp_path / "one.rec"), f.Layout(board=1, totals=1, ring=1 << 50, notes=1, strings=8, last_words=8))
     assert list(tmp_path.iterdir()) == []

@@ -6,6 +6,7 @@ import os
 import signal
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from running import Run
@@ -75,7 +76,7 @@ def storm(recorded: Callable[..., Run], wanted: int) -> None:
     # then every one that was raised was caught, none in vain, and nothing else came out
     assert run.succeeded().out.split() == [str(wanted)] * 3
     # and no adapter gave up: the last epoch and its steps are recorded like any
-    assert run.main.events(Kind.ADAPTER_FAILED) == []
+    assert run.main.noted(Kind.ADAPTER_FAILED) == []
     assert run.main.events(Kind.WAIT)[-1][5] == 2
     assert sum(run.main.totals[Kind.OPTIMIZER, 0][2:]) > 100
 
@@ -109,10 +110,10 @@ except KeyboardInterrupt:
 """
 
 
-def interrupt_when_it_runs(folder_of: Callable[[], str]) -> Callable[[int], None]:
+def interrupt_when_it_prints(out: Path) -> Callable[[int], None]:
     def interrupt(pid: int) -> None:
         until = time.monotonic() + 20
-        while "batch" not in folder_of() and time.monotonic() < until:
+        while time.monotonic() < until and not (out.exists() and "batch" in out.read_text()):
             time.sleep(0.01)
         os.killpg(pid, signal.SIGINT)
 
@@ -121,25 +122,23 @@ def interrupt_when_it_runs(folder_of: Callable[[], str]) -> Callable[[int], None
 
 @pytest.mark.parametrize("workers", [0, 2])
 def test_ctrl_c_reaches_the_user_and_the_recording_is_readable(
-    recorded: Callable[..., Run], tmp_path: pytest.TempPathFactory, workers: int
+    recorded: Callable[..., Run], tmp_path: Path, workers: int
 ) -> None:
     # given a training; when the terminal's Ctrl-C goes to the whole group
-    out = str(tmp_path) + "/train-recordings/out"
-    interrupt = interrupt_when_it_runs(lambda: open(out).read() if os.path.exists(out) else "")
+    interrupt = interrupt_when_it_prints(tmp_path / "recordings" / "out")
     run = recorded(INTERRUPTED.format(workers=workers, then="pass"), during=interrupt)
     # then the user's handler has it, and every process left a readable recording
     assert run.code == 0
     assert run.out.endswith("interrupted\n")
     assert len(run.workers) == workers
     assert run.main.process().loaders[0].batches > 0
-    assert run.main.events(Kind.ADAPTER_FAILED) == []
+    assert run.main.noted(Kind.ADAPTER_FAILED) == []
 
 
 def test_an_uncaught_ctrl_c_ends_the_program_as_ever_and_is_written_down(
-    recorded: Callable[..., Run], tmp_path: pytest.TempPathFactory
+    recorded: Callable[..., Run], tmp_path: Path
 ) -> None:
-    out = str(tmp_path) + "/train-recordings/out"
-    interrupt = interrupt_when_it_runs(lambda: open(out).read() if os.path.exists(out) else "")
+    interrupt = interrupt_when_it_prints(tmp_path / "recordings" / "out")
     run = recorded(INTERRUPTED.format(workers=0, then="raise"), during=interrupt)
     assert run.code == -signal.SIGINT
     assert run.err.endswith("KeyboardInterrupt\n")

@@ -1,14 +1,27 @@
 """Imports torch once, then runs each program it is told of in a fork of itself. Started by `running.Zygote`."""
 
+import atexit
+import gc
 import json
 import os
 import sys
+import threading
 
 import torch
 import torch.utils.data  # noqa: F401
 import torchdata.stateful_dataloader  # noqa: F401
 
 import unstuck  # noqa: F401
+
+# Whatever torch imports at the first step and the first batch is imported here, once.
+weight = torch.nn.Parameter(torch.zeros(1))
+weight.grad = torch.ones(1)
+torch.optim.SGD([weight], lr=0.1).step()
+for _ in torch.utils.data.DataLoader([1, 2]):
+    pass
+del weight, _
+gc.collect()
+gc.freeze()
 
 SCRIPT = None
 for line in sys.stdin:
@@ -32,4 +45,16 @@ if SCRIPT is not None:
     main["__file__"] = SCRIPT
     with open(SCRIPT) as source:
         code = compile(source.read(), SCRIPT, "exec")
-    exec(code, main)
+    ended = 0
+    try:
+        exec(code, main)
+    except SystemExit as end:
+        ended = end.code if isinstance(end.code, int) else 1
+    except Exception:
+        sys.excepthook(*sys.exc_info())
+        ended = 1
+    # Then as Python ends, but for the taking apart of all of torch, which takes a second in a fork.
+    threading._shutdown()
+    atexit._run_exitfuncs()
+    sys.stdout.flush()
+    os._exit(ended or 0)

@@ -28,7 +28,7 @@ def keep(error: BaseException, how: str, **facts: Any) -> None:
     recorder = process.recording()
     if recorder is None:
         return
-    recorder.event(f.Kind.EXCEPTION, 0, clock(), 0, recorder.intern(type(error).__name__))
+    recorder.note(f.Kind.EXCEPTION, 0, clock(), 0, recorder.intern(type(error).__name__))
     known = describe(error, how, {**remembered(error), **facts})
     process.said = [*process.said[:1], *process.said[1:][-1:], json.dumps(known, ensure_ascii=False)]
     while not recorder.last_words(f"[{','.join(process.said)}]"):

@@ -33,7 +33,7 @@ def note(pid: int, status: int, how: int) -> None:
         _peeked.add(pid)
     recorder = process.recording()
     if recorder is not None:
-        recorder.event(f.Kind.EXIT, 0, clock(), 0, pid, status, how)
+        recorder.note(f.Kind.EXIT, 0, clock(), 0, pid, status, how)
 
 
 def note_dead_workers(patience: float = PATIENCE) -> None:

@@ -3,7 +3,7 @@
 A recording is one file of little-endian 8-byte words, written by one process through a shared mapping and read by
 others at any moment, also after `kill -9`:
 
-    header | board | totals | ring | strings | last words
+    header | board | totals | ring | notes | strings | last words
 
 Whatever may be read while it is written is guarded. A board entry holds two copies and a version word whose lowest
 bit names the valid one. A ring slot's sequence word is zeroed first and written last. Strings and last words are
@@ -24,7 +24,7 @@ H_MAGIC, H_VERSION, H_SIZE, H_PID, H_STARTED, H_PARENT = range(6)
 H_ROLE, H_RANK, H_LOCAL_RANK, H_WORLD, H_WORKER, H_WORKERS = range(6, 12)
 H_MONOTONIC, H_WALL, H_ENDED, H_ENDED_HOW, H_STRINGS_USED, H_LAST_WORDS = range(12, 18)
 H_COST, H_COST_COUNT, H_COST_MAX, H_STRINGS_LOST = range(18, 22)
-H_SECTIONS = 24  # offset and count (of entries, slots, records, bytes, bytes) of each section
+H_SECTIONS = 24  # offset and count (of entries, slots, records, records, bytes, bytes) of each section
 HEADER_SIZE = 4096
 
 # Roles. RANK, WORKER and the like are stored plus one, so that 0 means "none".
@@ -46,7 +46,8 @@ TOTAL_BUCKETS = 64
 TOTAL_WORDS = 4 + TOTAL_BUCKETS
 T_KIND, T_KEY, T_SUM, T_MAX, T_BUCKETS = range(5)
 
-# Ring: sequence, kind, key, start, duration, a, b, c.
+# Ring: sequence, kind, key, start, duration, a, b, c. Notes are a second ring of the same records, for what is rare and
+# must not be pushed out by what is frequent.
 RING_WORDS = 8
 R_SEQUENCE, R_KIND, R_KEY, R_START, R_DURATION, R_A, R_B, R_C = range(8)
 
@@ -54,10 +55,10 @@ R_SEQUENCE, R_KIND, R_KEY, R_START, R_DURATION, R_A, R_B, R_C = range(8)
 class Kind:
     """What an event, a total or a board entry is about. `a`, `b`, `c` (`d` on the board) mean what stands behind it."""
 
-    LOADER = 1  # ring: a description (string)
+    LOADER = 1  # notes: a description (string)
     ITERATOR = 2  # ring: a pass, b workers
-    ITERATOR_FAILED = 3  # ring: a pass, b message (string)
-    WORKER = 4  # ring: a pid, b worker
+    ITERATOR_FAILED = 3  # notes: a pass, b message (string)
+    WORKER = 4  # notes: a pid, b worker
     WAIT = 5  # ring: a batch, b pass; board: a batch, b pass, c batches in all, d optimizer steps
     FIRST_WAIT = 6  # totals
     BODY = 7  # totals; board as WAIT: the batch has arrived and the loop's body runs
@@ -70,10 +71,10 @@ class Kind:
     OPTIMIZER = 14  # totals
     STAGE = 15  # totals and ring by name; board: the item as text
     PROGRESS = 16  # board: a have, b need, c unit (string)
-    EXIT = 17  # ring: a pid, b status as multiprocessing gives it, c how it was learned
-    EXCEPTION = 18  # ring: a type (string)
-    ADAPTER_FAILED = 19  # ring: a what happened (string)
-    LENGTH = 20  # ring: a length of the dataset plus one, b length of the loader plus one
+    EXIT = 17  # notes: a pid, b status as multiprocessing gives it, c how it was learned
+    EXCEPTION = 18  # notes: a type (string)
+    ADAPTER_FAILED = 19  # notes: a what happened (string)
+    LENGTH = 20  # notes: a length of the dataset plus one, b length of the loader plus one
     FETCH_CPU = 21  # totals: processor time of the fetching thread
 
 
@@ -86,6 +87,7 @@ class Layout(NamedTuple):
     board: int
     totals: int
     ring: int
+    notes: int
     strings: int
     last_words: int
 
@@ -95,6 +97,7 @@ class Layout(NamedTuple):
             self.board * BOARD_ENTRY,
             self.totals * TOTAL_WORDS * WORD,
             self.ring * RING_WORDS * WORD,
+            self.notes * RING_WORDS * WORD,
             self.strings,
             self.last_words,
         )
@@ -110,7 +113,7 @@ class Layout(NamedTuple):
         return offset + count
 
 
-S_BOARD, S_TOTALS, S_RING, S_STRINGS, S_LAST_WORDS = range(5)
+S_BOARD, S_TOTALS, S_RING, S_NOTES, S_STRINGS, S_LAST_WORDS = range(6)
 
-MAIN_LAYOUT = Layout(board=64, totals=256, ring=32768, strings=512 * 1024, last_words=64 * 1024)
-WORKER_LAYOUT = Layout(board=32, totals=64, ring=2048, strings=32 * 1024, last_words=16 * 1024)
+MAIN_LAYOUT = Layout(board=64, totals=256, ring=32768, notes=4096, strings=512 * 1024, last_words=64 * 1024)
+WORKER_LAYOUT = Layout(board=32, totals=64, ring=2048, notes=64, strings=32 * 1024, last_words=16 * 1024)

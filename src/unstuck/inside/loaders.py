@@ -30,7 +30,7 @@ class Entry:
 
     def bind(self, recorder: Recorder) -> None:
         """Describe the loader in this process's recording; again in a forked child that goes on using it."""
-        recorder.event(Kind.LOADER, self.number, clock(), 0, recorder.intern(self.description))
+        self.describe(recorder)
         self.slot = recorder.board_slot(Kind.LOADER, self.number)
         self.waits = recorder.total_slot(Kind.WAIT, self.number)
         self.first_waits = recorder.total_slot(Kind.FIRST_WAIT, self.number)
@@ -38,10 +38,16 @@ class Entry:
         self.starts = recorder.total_slot(Kind.ITERATOR, self.number)
         self.recorder = recorder  # last: a signal handler may raise on any line above
 
+    def describe(self, recorder: Recorder) -> None:
+        """Also once a pass: a loader that is used keeps its description among the notes."""
+        recorder.note(Kind.LOADER, self.number, clock(), 0, recorder.intern(self.description))
+        if self.length:
+            recorder.note(Kind.LENGTH, self.number, clock(), 0, self.dataset_length + 1, self.length + 1)
+
     def note_length(self, length: int, dataset: int = -1) -> None:
         if self.recorder is not None and (length != self.length or dataset > self.dataset_length):
             self.length, self.dataset_length = length, max(dataset, self.dataset_length)
-            self.recorder.event(Kind.LENGTH, self.number, clock(), 0, dataset + 1, length + 1)
+            self.describe(self.recorder)
 
     def begin_pass(self) -> None:
         self.begun = clock()
@@ -51,13 +57,14 @@ class Entry:
         recorder = self.recorder
         if recorder is not None:
             write_rank(recorder)
+            self.describe(recorder)
             recorder.board(self.slot, Kind.ITERATOR, self.number, self.begun, 0, self.passes, self.batches, self.steps)
 
     def pass_failed(self, error: Exception) -> None:
         recorder = self.recorder
         if recorder is not None:
             message = recorder.intern(f"{type(error).__name__}: {message_of(error)}"[:500])
-            recorder.event(Kind.ITERATOR_FAILED, self.number, self.begun, clock() - self.begun, self.passes, message)
+            recorder.note(Kind.ITERATOR_FAILED, self.number, self.begun, clock() - self.begun, self.passes, message)
 
     def pass_begun(self, iterator: Any) -> None:
         now = clock()
@@ -73,7 +80,7 @@ class Entry:
             self.pids = pids
             exits.has_workers(iterator)
             for number, pid in enumerate(pids):
-                recorder.event(Kind.WORKER, self.number, now, 0, pid, number)
+                recorder.note(Kind.WORKER, self.number, now, 0, pid, number)
         recorder.cost(clock() - now)
 
 

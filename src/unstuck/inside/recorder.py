@@ -44,9 +44,12 @@ class Recorder:
         self._total_count = layout.totals
         self._ring = sections[f.S_RING][0] // f.WORD
         self._ring_count = layout.ring
+        self._notes = sections[f.S_NOTES][0] // f.WORD
+        self._notes_count = layout.notes
         self._strings, self._strings_size = sections[f.S_STRINGS]
         self._last_words, self._last_words_size = sections[f.S_LAST_WORDS]
         self._next = itertools.count(1).__next__  # atomic under the GIL: no two threads share a slot
+        self._next_note = itertools.count(1).__next__
         self._next_total = itertools.count().__next__
         self._next_board = itertools.count().__next__
         self._interned: dict[str, int] = {}
@@ -89,6 +92,14 @@ class Recorder:
         words[at] = 0
         _pack_event(self.bytes, (at + 1) << 3, kind, key, start, duration, a, b, c)
         words[at] = sequence
+
+    def note(self, kind: int, key: int, start: int, duration: int, a: int = 0, b: int = 0, c: int = 0) -> None:
+        """The same for what is rare: frequent events do not push it out."""
+        sequence = self._next_note()
+        at = self._notes + (sequence % self._notes_count) * f.RING_WORDS
+        self.words[at] = 0
+        _pack_event(self.bytes, (at + 1) << 3, kind, key, start, duration, a, b, c)
+        self.words[at] = sequence
 
     def total_slot(self, kind: int, key: int = 0) -> int:
         """Where the totals of a kind and key stand, as a word index. The last, without a kind, takes the overflow."""

@@ -72,4 +72,4 @@ def _report(name: str, error: BaseException) -> None:
     recorder = process.recorder
     if recorder is not None:
         text = recorder.intern(f"{name}: {type(error).__name__}: {exceptions.message_of(error)}"[:500])
-        recorder.event(Kind.ADAPTER_FAILED, recorder.intern(name), clock(), 0, text)
+        recorder.note(Kind.ADAPTER_FAILED, recorder.intern(name), clock(), 0, text)

@@ -60,7 +60,7 @@ def recordings_of(folder: Path, run: Run) -> Recorded:
             unreadable.append(f"{path} holds something this version cannot read ({error}); the rest is still read")
             continue
         processes.append(process)
-        exits += [_exit(facts, one, process.pid) for one in facts.events(f.Kind.EXIT)]
+        exits += [_exit(facts, one, process.pid) for one in facts.noted(f.Kind.EXIT)]
     return Recorded(processes=processes, exits=exits, unreadable=unreadable)
 
 

@@ -33,7 +33,7 @@ class Facts:
         self.recording = recording
         self.run_started = run_started
         self.totals = recording.totals()
-        self.ring = recording.ring()
+        self.notes = recording.notes()
         self.board = recording.board()
 
     def process(self) -> Process:
@@ -51,7 +51,7 @@ class Facts:
             worker=_less_one(header[f.H_WORKER]),
             workers=header[f.H_WORKERS] or None,
             opened=self.at(header[f.H_MONOTONIC]),
-            last_sign=self._last_sign(),
+            last_sign=self.at(self.recording.newest() or header[f.H_MONOTONIC]),
             ended=self.at(ended) if ended else None,
             ended_how=f.ENDINGS[header[f.H_ENDED_HOW]] if header[f.H_ENDED_HOW] < len(f.ENDINGS) else "",
             alive=_is_alive(header[f.H_PID], header[f.H_STARTED]),
@@ -62,35 +62,36 @@ class Facts:
             optimizer=self.timing(Kind.OPTIMIZER, 0),
             failures=[self._failure(said) for said in self.recording.last_words()],
             cost=_seconds(header[f.H_COST_COUNT], header[f.H_COST], header[f.H_COST_MAX]),
-            adapters_failed=[self.recording.string(one[f.R_A]) for one in self.events(Kind.ADAPTER_FAILED)],
+            adapters_failed=[self.recording.string(one[f.R_A]) for one in self.noted(Kind.ADAPTER_FAILED)],
         )
 
     def at(self, moment: int) -> float:
         return round(self.recording.seconds(moment) - self.run_started, 3)
 
-    def events(self, kind: int, key: int | None = None) -> list[list[int]]:
-        return [one for one in self.ring if one[f.R_KIND] == kind and key in (None, one[f.R_KEY])]
+    def noted(self, kind: int, key: int | None = None) -> list[list[int]]:
+        """Notes of one kind, in the order they were written."""
+        return [one for one in self.notes if one[f.R_KIND] == kind and key in (None, one[f.R_KEY])]
 
     def timing(self, kind: int, key: int) -> Timing:
         total = self.totals.get((kind, key))
         return _seconds(sum(total[2:]), *total) if total else Timing()
 
-    def _last_sign(self) -> float:
-        stamps = [one[f.R_START] + one[f.R_DURATION] for one in self.ring] + [one.since for one in self.board]
-        return self.at(max(stamps, default=self.recording.header[f.H_MONOTONIC]))
+    def events(self, kind: int, key: int | None = None) -> list[list[int]]:
+        """The same of frequent events, as far back as the ring goes."""
+        return [one for one in self.recording.ring() if one[f.R_KIND] == kind and key in (None, one[f.R_KEY])]
 
     def _by_name(self, kind: int) -> dict[str, Timing]:
         keys = [key for known, key in self.totals if known == kind]
         return {self.recording.string(key): self.timing(kind, key) for key in keys}
 
     def _loaders(self) -> list[Loader]:
-        descriptions = {one[f.R_KEY]: one[f.R_A] for one in self.events(Kind.LOADER)}
+        descriptions = {one[f.R_KEY]: one[f.R_A] for one in self.noted(Kind.LOADER)}
         return [self._loader(number, self.recording.string(text)) for number, text in sorted(descriptions.items())]
 
     def _loader(self, number: int, description: str) -> Loader:
         known: dict[str, Any] = msgspec.json.decode(description) if description else {}
-        lengths = self.events(Kind.LENGTH, number)
-        failures = self.events(Kind.ITERATOR_FAILED, number)
+        lengths = self.noted(Kind.LENGTH, number)
+        failures = self.noted(Kind.ITERATOR_FAILED, number)
         board = next((one for one in self.board if one.key == number and one.kind in LOADER_KINDS), None)
         fields = {
             "number": number,
@@ -107,7 +108,7 @@ class Facts:
             "dataset_length": max((one[f.R_A] for one in lengths), default=0) - 1,
             "length": lengths[-1][f.R_B] - 1 if lengths else None,
             "failed": self.recording.string(failures[-1][f.R_B]) if failures else None,
-            "pids": [one[f.R_A] for one in self.events(Kind.WORKER, number)][-256:],
+            "pids": [one[f.R_A] for one in self.noted(Kind.WORKER, number)][-256:],
         }
         if fields["dataset_length"] == -1:
             fields["dataset_length"] = None

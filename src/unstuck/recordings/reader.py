@@ -14,6 +14,7 @@ from ..inside import format as f
 
 Words = npt.NDArray[np.uint64]
 ATTEMPTS = 20
+UNITS = (f.BOARD_ENTRY, f.TOTAL_WORDS * f.WORD, f.RING_WORDS * f.WORD, f.RING_WORDS * f.WORD, 1, 1)  # by section
 
 
 class Unfinished(Exception):  # noqa: N818  (a state, not an error)
@@ -38,7 +39,7 @@ class Recording:
         self._bytes = data
         header = self._words
         self.header: list[int] = header[: f.H_SECTIONS].tolist()
-        pairs = header[f.H_SECTIONS : f.H_SECTIONS + 10].tolist()
+        pairs = header[f.H_SECTIONS : f.H_SECTIONS + 12].tolist()
         self._sections = list(zip(pairs[0::2], pairs[1::2], strict=True))
 
     def seconds(self, moment: int) -> float:
@@ -46,14 +47,33 @@ class Recording:
         return (self.header[f.H_WALL] + moment - self.header[f.H_MONOTONIC]) / 1e9
 
     def ring(self) -> list[list[int]]:
-        """Ring records in the order they were written; a slot that was being written is left out."""
-        offset, count = self._sections[f.S_RING]
+        """Records of frequent events in the order they were written; a slot that was being written is left out."""
+        return self._records(f.S_RING)
+
+    def notes(self) -> list[list[int]]:
+        """The same of rare events."""
+        return self._records(f.S_NOTES)
+
+    def newest(self) -> int:
+        """The newest stamp on anything that was written, or 0."""
+        ends = [int((rows[:, f.R_START] + rows[:, f.R_DURATION]).max()) for rows in self._both() if len(rows)]
+        return max([*ends, *(entry.since for entry in self.board())], default=0)
+
+    def _both(self) -> list[Words]:
+        return [self._valid(f.S_RING), self._valid(f.S_NOTES)]
+
+    def _records(self, section: int) -> list[list[int]]:
+        valid = self._valid(section)
+        ordered: list[list[int]] = valid[np.argsort(valid[:, f.R_SEQUENCE])].tolist()
+        return ordered
+
+    def _valid(self, section: int) -> Words:
+        offset, count = self._sections[section]
         start = offset // f.WORD
         slots = self._words[start : start + count * f.RING_WORDS].reshape(count, f.RING_WORDS)
         sequences = slots[:, f.R_SEQUENCE]
-        valid = slots[(sequences != 0) & (sequences % count == np.arange(count, dtype=np.uint64))]
-        ordered: list[list[int]] = valid[np.argsort(valid[:, f.R_SEQUENCE])].tolist()
-        return ordered
+        valid: Words = slots[(sequences != 0) & (sequences % count == np.arange(count, dtype=np.uint64))]
+        return valid
 
     def totals(self) -> dict[tuple[int, int], list[int]]:
         """Totals by kind and key, as sum, longest and buckets."""
@@ -116,9 +136,10 @@ def _without_torn_slots(data: bytes, later: bytes) -> bytes:
     """A slot whose sequence number is the same before and after its words were read was read whole."""
     before = np.frombuffer(data, dtype="<u8", count=len(data) // f.WORD).copy()
     after = np.frombuffer(later, dtype="<u8", count=len(data) // f.WORD)
-    offset, count = (int(before[f.H_SECTIONS + 2 * f.S_RING + one]) for one in (0, 1))
-    slots = slice(offset // f.WORD, offset // f.WORD + count * f.RING_WORDS, f.RING_WORDS)
-    before[slots] = np.where(before[slots] == after[slots], before[slots], 0)
+    for section in (f.S_RING, f.S_NOTES):
+        offset, count = (int(before[f.H_SECTIONS + 2 * section + one]) for one in (0, 1))
+        slots = slice(offset // f.WORD, offset // f.WORD + count * f.RING_WORDS, f.RING_WORDS)
+        before[slots] = np.where(before[slots] == after[slots], before[slots], 0)
     return bytes(before.tobytes()) + data[len(before) * f.WORD :]
 
 
@@ -148,7 +169,7 @@ def _validate(path: Path, data: bytes) -> None:
     if size != len(data):
         raise UserError(f"{path} is cut short ({len(data):,} of {size:,} bytes)", "copy the run folder again")
     offset, count = 0, 0
-    for number, unit in enumerate((f.BOARD_ENTRY, f.TOTAL_WORDS * f.WORD, f.RING_WORDS * f.WORD, 1, 1)):
+    for number, unit in enumerate(UNITS):
         offset, count = (int(words[f.H_SECTIONS + 2 * number + one]) for one in (0, 1))
         if offset % f.WORD or offset + count * unit > size:
             raise UserError(f"{path} is damaged: a section lies outside the file", "copy the run folder again")
