@@ -87,7 +87,7 @@ def environment(recordings: Path | None, **more: str) -> dict[str, str]:
 
 
 class Zygote:
-    """A recorded process that has imported torch, and forks for every program it is given: torch's import takes long."""
+    """A recorded process that has imported torch, which takes long, and forks for every program it is given."""
 
     def __init__(self, folder: Path) -> None:
         self.process = subprocess.Popen(

@@ -97,7 +97,8 @@ def hooked():
     return [list(hooks._global_optimizer_pre_hooks), list(hooks._global_optimizer_post_hooks)]
 
 before = hooked()
-undos = [adapter.install(sys.modules[name], guard.Guard(ADAPTER, print)) for name in adapter.MODULES if name in sys.modules]
+modules = [sys.modules[name] for name in adapter.MODULES if name in sys.modules]
+undos = [adapter.install(module, guard.Guard(ADAPTER, print)) for module in modules]
 assert undos
 changed = [here is not there for here, (_, _, there) in zip(state(), places)]
 print(len(places), all(changed), hooked() != before)
@@ -147,7 +148,7 @@ def test_types_signatures_and_pickles_are_as_without_us(recorded: Recorded) -> N
         assert type(loader) is DataLoader
         assert type(iter(loader)) is module._SingleProcessDataLoaderIter
         assert isinstance(iter(loader), module._BaseDataLoaderIter)
-        assert list(inspect.signature(DataLoader.__init__).parameters)[:4] == ["self", "dataset", "batch_size", "shuffle"]
+        assert list(inspect.signature(DataLoader.__init__).parameters)[:3] == ["self", "dataset", "batch_size"]
         assert "num_workers" in inspect.signature(DataLoader).parameters
         assert DataLoader.__init__.__qualname__ == "DataLoader.__init__"
         assert DataLoader.__iter__.__module__ == "torch.utils.data.dataloader"

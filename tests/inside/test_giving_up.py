@@ -13,10 +13,7 @@ TRAINING = """
 import sys
 import torch
 from torch.utils.data import DataLoader
-import torch.utils.data.dataloader as dataloader, torch.utils.data._utils.fetch as fetch
-
-def broken(*args, **kwargs):
-    raise ZeroDivisionError("a bug of ours")
+from torch.utils.data import dataloader
 
 def break_it(module, owner, name):
     module = sys.modules["_unstuck_inside." + module]
@@ -27,7 +24,6 @@ def break_it(module, owner, name):
 
 weight = torch.nn.Parameter(torch.zeros(1))
 optimizer = torch.optim.SGD([weight], lr=1.0)
-original = {}
 
 def train(loader):
     total = 0
@@ -58,7 +54,8 @@ def test_an_adapter_that_fails_undoes_itself_and_the_training_goes_on(
     recorded: Recorded, module: str, owner: str, name: str, adapter: str
 ) -> None:
     # given a bug of ours
-    run = recorded(TRAINING + f"break_it({module!r}, {owner!r}, {name!r})\nprint(train(loader) == expected, weight.item())")
+    bug = f"break_it({module!r}, {owner!r}, {name!r})"
+    run = recorded(f"{TRAINING}\n{bug}\nprint(train(loader) == expected, weight.item())")
     # then the results are right, nothing is printed, and the recording names the adapter
     assert run.succeeded().out == "True -12.0\n"
     (told,) = run.main.process().adapters_failed
@@ -72,7 +69,8 @@ def test_an_adapter_that_failed_is_gone(recorded: Recorded) -> None:
 wrapped = dataloader._BaseDataLoaderIter.__next__
 break_it("loaders", "Cursor", "arrives")
 train(loader)
-print(wrapped is dataloader._BaseDataLoaderIter.__next__, "unstuck" in dataloader._BaseDataLoaderIter.__next__.__code__.co_filename)
+now = dataloader._BaseDataLoaderIter.__next__
+print(wrapped is now, "unstuck" in now.__code__.co_filename)
 """
     )
     assert run.succeeded().out == "False False\n"

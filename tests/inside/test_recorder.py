@@ -36,11 +36,13 @@ def write_for_ever(path, ready=None):
         number += 1
         name = recorder.intern("s" * (number % 50) + str(number % 500))
         recorder.event(number, number, number, number, number, number, name)
+        recorder.note(number, number, number, number, number, number, name)
         recorder.board(plain, number, number, number, number, number, number, number)
         recorder.board_text(text, 2, number, number, str(number) * (1 + number % 40), number, number)
         recorder.total(total, 1000)
         if number % 16 == 0:
-            recorder.last_words('[{{"number": %d, "filling": "%s", "again": %d}}]' % (number, "x" * (number % 700), number))
+            filling = "x" * (number % 700)
+            recorder.last_words('[{{"number": %d, "filling": "%s", "again": %d}}]' % (number, filling, number))
 
 if sys.argv[2] == "live":
     write_for_ever(sys.argv[1] + "/live.rec")
@@ -60,7 +62,7 @@ def torn(recording: Recording) -> list[object]:
     """Everything in a recording of WRITER's that is not all of one write."""
     found: list[object] = []
     sequences = [one[f.R_SEQUENCE] for one in recording.ring()]
-    for record in recording.ring():
+    for record in recording.ring() + recording.notes():
         number = record[f.R_KIND]
         named = "s" * (number % 50) + str(number % 500)
         if number == 0 or record[f.R_KIND : f.R_C] != [number] * 6:

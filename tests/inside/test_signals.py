@@ -1,4 +1,4 @@
-"""Signal handlers raise inside whatever frame is running, ours too: all of it reaches the user, nothing of ours does."""
+"""Signal handlers raise inside whatever frame is running, ours too: all of that reaches the user, nothing of ours."""
 
 from __future__ import annotations
 

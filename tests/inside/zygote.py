@@ -8,7 +8,7 @@ import sys
 import threading
 
 import torch
-import torch.utils.data  # noqa: F401
+import torch.utils.data
 import torchdata.stateful_dataloader  # noqa: F401
 
 import unstuck  # noqa: F401
@@ -17,7 +17,7 @@ import unstuck  # noqa: F401
 weight = torch.nn.Parameter(torch.zeros(1))
 weight.grad = torch.ones(1)
 torch.optim.SGD([weight], lr=0.1).step()
-for _ in torch.utils.data.DataLoader([1, 2]):
+for _ in torch.utils.data.DataLoader(torch.utils.data.TensorDataset(weight)):
     pass
 del weight, _
 gc.collect()
@@ -50,11 +50,11 @@ if SCRIPT is not None:
         exec(code, main)
     except SystemExit as end:
         ended = end.code if isinstance(end.code, int) else 1
-    except Exception:
+    except Exception:  # noqa: BLE001  (this is the end of the program)
         sys.excepthook(*sys.exc_info())
         ended = 1
     # Then as Python ends, but for the taking apart of all of torch, which takes a second in a fork.
-    threading._shutdown()
+    threading._shutdown()  # type: ignore[attr-defined]
     atexit._run_exitfuncs()
     sys.stdout.flush()
     os._exit(ended or 0)

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import importlib.util
+import shutil
 import sys
 import tempfile
 from pathlib import Path
@@ -53,6 +54,8 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _play(scenario: Scenario, arguments: argparse.Namespace) -> int:
     with tempfile.TemporaryDirectory(prefix="unstuck-demo-") as base:
+        # As a script of the user's own: inside the installed package it would pass for library code.
+        scenario = scenario._replace(path=Path(shutil.copy(scenario.path, base)))
         if not arguments.json:
             print(f"{scenario.about}\n$ unstuck run -- python {scenario.path.name}\n", file=sys.stderr, flush=True)
         try:
