@@ -133,3 +133,26 @@ def test_a_time_out_of_the_users_does_not_wait_for_dead_workers(recorded: Record
         print(time.monotonic() - begun)
     """).succeeded()
     assert float(run.out) < 60 * 0.02
+
+
+def test_a_worker_that_is_just_dying_is_waited_for_and_not_reaped(recorded: Recorded) -> None:
+    # given a worker that was killed this very moment
+    run = recorded("""
+        import os, signal, sys
+        from torch.utils.data import DataLoader
+        note_dead_workers = sys.modules["_unstuck_inside.exits"].note_dead_workers
+
+        iterator = iter(DataLoader(list(range(100)), num_workers=2))
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        for worker in iterator._workers:
+            os.kill(worker.pid, signal.SIGKILL)
+            note_dead_workers()
+            status = os.waitid(os.P_PID, worker.pid, os.WEXITED | os.WNOWAIT).si_status
+            print(worker.pid, status, flush=True)
+            break
+        os._exit(0)
+    """).succeeded()
+    # then its status is known, and still there for its parent
+    pid, status = map(int, run.out.split())
+    assert status == signal.SIGKILL
+    assert run.exits() == {pid: {-signal.SIGKILL}}

@@ -190,6 +190,8 @@ for batch in DataLoader(Forking(8), batch_size=2):
     assert parent.process().loaders[0].batches == 4
     assert child.process().loaders[0].batches == 4
     assert [one[f.R_A] for one in child.events(Kind.WAIT)] == [2, 3]
+    (fetching,) = parent.process().fetching
+    assert (fetching.fetches.count, fetching.sample_times.count, fetching.samples) == (4, 8, 8)
     assert parent.process().adapters_failed == child.process().adapters_failed == []
 
 

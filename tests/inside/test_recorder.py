@@ -6,15 +6,18 @@ import os
 import signal
 import subprocess
 import sys
-import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
+from types import FrameType
+from typing import Any
 
 import pytest
 from running import INSIDE, write
 
 from unstuck.inside import format as f
 from unstuck.inside.recorder import Recorder
+from unstuck.inside.recorder import __file__ as recorder_file
 from unstuck.recordings.reader import Recording
 
 # Everything is derived from one number, so that a mixture of two writes shows.
@@ -199,31 +202,39 @@ def test_slots_beyond_the_last_spoil_no_other_and_cost_no_more_each(recorder: Re
     assert time.process_time() - begun < 2
 
 
-def test_threads_that_name_things_at_the_same_time_get_their_own_strings(recorder: Recorder) -> None:
-    # given threads that are switched all the time
+def test_a_thread_that_comes_in_between_on_any_line_spoils_no_string_and_no_slot(recorder: Recorder) -> None:
+    # given another thread's work once on every line of ours: Python may switch on any
     found: dict[str, int] = {}
+    slots: dict[int, int] = {}
+    lines: set[int] = set()
 
-    def name_things(thread: int) -> None:
-        for number in range(150):
-            text = f"{thread}:{number}" * (1 + number % 3)
-            found[text] = recorder.intern(text)
-            recorder.total(recorder.total_slot(thread, 0), 1)
+    def other(number: int) -> None:
+        found[f"other {number}"] = recorder.intern(f"other {number}")
+        slots[1000 + number] = recorder.total_slot(1000 + number)
+        recorder.total(slots[1000 + number], 1)
 
-    interval = sys.getswitchinterval()
-    sys.setswitchinterval(1e-6)
+    def on_every_line(frame: FrameType, event: str, _: object) -> Callable[..., Any]:
+        if event == "line" and frame.f_lineno not in lines:
+            lines.add(frame.f_lineno)
+            other(len(found))
+        return on_every_line
+
+    # when the recorder is used in the meantime
+    sys.settrace(lambda frame, *_: on_every_line if frame.f_code.co_filename == recorder_file else None)
     try:
-        threads = [threading.Thread(target=name_things, args=(one,)) for one in range(1, 9)]
-        for one in threads:
-            one.start()
-        for one in threads:
-            one.join()
+        for number in range(20):
+            lines.clear()
+            found[f"mine {number}"] = recorder.intern(f"mine {number}")
+        slot = recorder.total_slot(7)
+        recorder.total(slot, 1)
     finally:
-        sys.setswitchinterval(interval)
-    # then every string is the one that was named
+        sys.settrace(None)
+    # then every string is the one that was named, and every total its own
     recording = Recording(Path(recorder.path))
-    assert all(found.values())
+    assert len(found) > 200
     assert {text: recording.string(number) for text, number in found.items()} == {text: text for text in found}
-    assert {kind: sum(total[2:]) for (kind, _), total in recording.totals().items()} == dict.fromkeys(range(1, 9), 150)
+    assert slot not in slots.values()
+    assert sum(recording.totals()[7, 0][2:]) == 1
 
 
 def test_a_recorder_that_was_abandoned_writes_to_nowhere(recorder: Recorder) -> None:

@@ -90,6 +90,82 @@ def test_ten_thousand_time_outs_all_reach_the_user(recorded: Callable[..., Run])
     storm(recorded, 10_000)
 
 
+ANY_LINE = """
+import sys
+import torch, unstuck
+from torch.utils.data import DataLoader, IterableDataset
+
+OURS = sys.modules["_unstuck_inside.guard"].HERE
+
+class TimeOut(Exception):
+    pass
+
+class Stream(IterableDataset):
+    def __iter__(self):
+        return iter(range(3))
+
+weight = torch.nn.Parameter(torch.zeros(1))
+weight.grad = torch.ones(1)
+optimizer = torch.optim.SGD([weight], lr=0.1)
+
+def train():
+    mapped = DataLoader(list(range(4)), batch_size=2)
+    len(mapped)
+    for batch in mapped:
+        with unstuck.stage("step", item="x"):
+            optimizer.step()
+    for batch in DataLoader(Stream(), batch_size=2):
+        unstuck.progress("rows", 1, 2)
+
+class Strike:
+    def __init__(self, line):
+        self.left = line
+        self.where = None
+    def __call__(self, frame, event, argument):
+        if frame.f_code.co_filename.startswith(OURS):
+            return self.line
+    def line(self, frame, event, argument):
+        if event == "line":
+            self.left -= 1
+            if self.left == 0:
+                self.where = f"{frame.f_code.co_filename}:{frame.f_lineno}"
+                raise TimeOut(self.where)
+        return self.line
+
+train()
+struck = set()
+lost = []
+for line in range(1, 100_000):
+    strike = Strike(line)
+    try:
+        sys.settrace(strike)
+        train()
+    except TimeOut:
+        pass
+    else:
+        if strike.where is None:
+            break
+        lost.append(strike.where)
+    finally:
+        sys.settrace(None)
+    struck.add(strike.where)
+train()
+print(len(struck), lost)
+"""
+
+
+def test_an_exception_on_any_line_of_ours_reaches_the_user_and_spoils_nothing(recorded: Callable[..., Run]) -> None:
+    # given an exception that strikes once on every line of ours that a training runs through
+    run = recorded(ANY_LINE).succeeded()
+    # then each has reached the user, and the recorder is in order
+    lines, lost = run.out.split(maxsplit=1)
+    assert lost == "[]\n"
+    assert int(lines) > 150
+    assert run.main.process().adapters_failed == []
+    waits = run.main.events(Kind.WAIT)
+    assert [one[5] for one in waits[-4:]] == [0, 1, 0, 1]
+
+
 INTERRUPTED = """
 import time
 from torch.utils.data import DataLoader
