@@ -1,4 +1,4 @@
-"""The part that runs in the user's process works on every Python we claim, also where the tests themselves do not run."""
+"""What runs in the user's process works on every Python we claim, also where the tests themselves do not run."""
 
 from __future__ import annotations
 

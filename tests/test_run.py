@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -58,12 +59,16 @@ def test_input_and_output_pass_through_untouched(unstuck):
 def test_a_signal_sent_to_the_watcher_alone_reaches_the_command(tmp_path):
     program = "trap 'echo got it; exit 7' USR1; echo ready; while :; do sleep 0.1; done"
     running = start(tmp_path, "sh", "-c", program, stdout=subprocess.PIPE)
-    assert running.stdout.readline() == "ready\n"
+    try:
+        assert running.stdout.readline() == "ready\n"
 
-    os.kill(running.pid, signal.SIGUSR1)
+        os.kill(running.pid, signal.SIGUSR1)
 
-    assert running.stdout.readline() == "got it\n"
-    assert running.wait(timeout=30) == 7
+        assert running.stdout.readline() == "got it\n"
+        assert running.wait(timeout=30) == 7
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(running.pid, signal.SIGKILL)
 
 
 def test_ctrl_c_reaches_the_command_once_and_leaves_nothing_behind(tmp_path):

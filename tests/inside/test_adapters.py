@@ -227,7 +227,7 @@ weight.grad = torch.ones(1)
 
 
 def steps(run: Run) -> int:
-    return run.succeeded().main.process().optimizer.count
+    return run.succeeded().main.process().optimizer_steps
 
 
 def test_a_step_inside_a_step_counts_once(recorded: Recorded) -> None:
@@ -287,4 +287,4 @@ print("compiled")
     assert run.code == 0, run.err
     assert run.out == "compiled\n"
     assert run.main.process().adapters_failed == []
-    assert run.main.process().optimizer.count == 3
+    assert run.main.process().optimizer_steps == 3

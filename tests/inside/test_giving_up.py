@@ -41,13 +41,13 @@ expected = train(loader)
 @pytest.mark.parametrize(
     ("module", "owner", "name", "adapter"),
     [
-        ("loaders", "Cursor", "waits", "torch_dataloader"),
+        ("loaders", "Entry", "settle", "torch_dataloader"),
         ("loaders", "Cursor", "arrives", "torch_dataloader"),
         ("loaders", "Cursor", "ends", "torch_dataloader"),
         ("loaders", "Entry", "begin_pass", "torch_dataloader"),
-        ("fetches", "Fetch", "done", "torch_fetch"),
-        ("fetches", "Fetch", "_finish_sample", "torch_fetch"),
-        ("adapters.torch_optimizer", "Steps", "_count", "torch_optimizer"),
+        ("fetches", "Stream", "begins", "torch_fetch"),
+        ("fetches", "Stream", "ends", "torch_fetch"),
+        ("adapters.torch_optimizer", "Steps", "count", "torch_optimizer"),
     ],
 )
 def test_an_adapter_that_fails_undoes_itself_and_the_training_goes_on(

@@ -48,7 +48,7 @@ for batch in DataLoader(Numbers(8), batch_size=2, num_workers=2):
     assert (loader.dataset_length, loader.length) == (8, 4)
     assert loader.first_waits.count + loader.waits.count == 4
     assert loader.bodies.count == 4
-    assert process.optimizer.count == 4
+    assert process.optimizer_steps == 4
     workers = [one.process() for one in run.workers]
     assert sorted(one.pid for one in workers) == sorted(loader.pids)
     assert sorted(one.worker for one in workers if one.worker is not None) == [0, 1]

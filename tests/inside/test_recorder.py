@@ -163,6 +163,11 @@ def test_the_space_is_reserved_before_it_is_mapped(recorder: Recorder) -> None:
     assert status.st_blocks * 512 >= status.st_size == f.WORKER_LAYOUT.size()
 
 
+def test_a_recording_keeps_to_its_size() -> None:
+    assert f.MAIN_LAYOUT.size() <= 4 << 20
+    assert f.WORKER_LAYOUT.size() <= 256 << 10
+
+
 def test_when_the_ring_wraps_the_newest_records_and_all_totals_stay(recorder: Recorder) -> None:
     # given more events than the ring holds
     slot = recorder.total_slot(1)
@@ -222,11 +227,11 @@ def test_a_thread_that_comes_in_between_on_any_line_spoils_no_string_and_no_slot
     # when the recorder is used in the meantime
     sys.settrace(lambda frame, *_: on_every_line if frame.f_code.co_filename == recorder_file else None)
     try:
+        slot = recorder.total_slot(7)
+        recorder.total(slot, 1)
         for number in range(20):
             lines.clear()
             found[f"mine {number}"] = recorder.intern(f"mine {number}")
-        slot = recorder.total_slot(7)
-        recorder.total(slot, 1)
     finally:
         sys.settrace(None)
     # then every string is the one that was named, and every total its own

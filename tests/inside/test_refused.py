@@ -12,6 +12,9 @@ from pathlib import Path
 import pytest
 from running import TIMEOUT, Run, environment, write
 
+from unstuck.inside import format as f
+from unstuck.inside.recorder import Recorder
+
 TRAINING = """
 import sys
 from torch.utils.data import DataLoader
@@ -61,7 +64,8 @@ def test_a_full_disk_is_marked_and_changes_nothing_else(tmp_path: Path) -> None:
 @pytest.mark.scenario
 def test_a_disk_that_fills_up_records_what_fits(tmp_path: Path) -> None:
     # given room for the main process and one worker
-    ended, files = run_on(tmp_path, "-t tmpfs -o size=3150k none")
+    room = (f.MAIN_LAYOUT.size() + f.WORKER_LAYOUT.size()) // 1024 + 64
+    ended, files = run_on(tmp_path, f"-t tmpfs -o size={room}k none")
     assert (ended.returncode, ended.stderr) == (5, "")
     assert sorted(name.rpartition(".")[2].partition("-")[0] for name in files) == ["rec", "rec", "unrecorded"]
 
@@ -119,9 +123,6 @@ def test_a_refusal_is_asked_for_once(recorded: Callable[..., Run]) -> None:
 
 
 def test_a_file_that_could_not_be_reserved_is_not_left_behind(tmp_path: Path) -> None:
-    from unstuck.inside import format as f
-    from unstuck.inside.recorder import Recorder
-
     # given a size that no file system reserves
     with pytest.raises(OSError, match=os.strerror(errno.EFBIG) + "|" + os.strerror(errno.ENOSPC)):
         Recorder(str(tmp_path / "one.rec"), f.Layout(board=1, totals=1, ring=1 << 50, notes=1, strings=8, last_words=8))

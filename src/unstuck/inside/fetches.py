@@ -3,210 +3,230 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import chain
 from time import thread_time_ns
 from types import TracebackType
 from typing import Any
 
 from . import exceptions
 from . import format as f
-from .format import Kind
+from .format import MASK, RING_WORDS, Kind
 from .guard import Guard
 from .process import process
-from .recorder import Recorder, clock, pack_board
+from .recorder import Recorder, clock, pack_event
 
 NO_INDEX = -1
 CPU_EVERY = 8  # batches: asking for a thread's processor time is a system call
+PENDING = 16  # batches after which the totals are brought up to date
 SHOWN = 64  # indices of a failing batch that are written down
+END = object()
+LAST = (END,)
+SAMPLE = Kind.SAMPLE
 LEAST, MOST = -(1 << 63), (1 << 63) - 1  # an index beyond is no number that fits a word
 
 
 class Stream:
-    """What one process has fetched for one loader."""
+    """What one process fetches for one loader: all of it so far, and the batch at hand."""
 
-    def __init__(self, recorder: Recorder, loader: int) -> None:
+    __slots__ = (
+        "batches", "collates", "collating", "count", "cpu", "cpu_began", "data", "ended", "fetches", "first", "guard",
+        "hot", "idle", "in_worker", "index", "loader", "longest", "next_sequence", "pending", "phase", "recorder",
+        "ring", "ring_count", "sample_times", "samples", "slot", "spent", "started", "unit", "words",
+    )  # fmt: skip
+
+    def __init__(self, recorder: Recorder, loader: int, guard: Guard) -> None:
+        self.guard = guard
         self.recorder = recorder
+        self.words, self.data = recorder.words, recorder.bytes
+        self.ring, self.ring_count, self.next_sequence = recorder.ring, recorder.ring_count, recorder.next_sequence
         self.loader = loader
         self.in_worker = loader == 0 and recorder.words[f.H_ROLE] == f.ROLE_WORKER
-        self.batches = self.samples = self.ended = 0
+        self.batches = self.samples = self.ended = self.spent = self.unit = self.longest = 0
+        self.count = self.collating = self.started = self.cpu_began = 0
+        self.first = NO_INDEX
+        self.index: Any = None
+        self.pending: list[tuple[int, int, int, int, int, int]] = []
         self.slot = recorder.board_slot(Kind.FETCH, loader)
+        self.phase = (self.slot >> 3) + f.L_PHASE
         self.fetches = recorder.total_slot(Kind.FETCH, loader)
         self.sample_times = recorder.total_slot(Kind.SAMPLE, loader)
         self.collates = recorder.total_slot(Kind.COLLATE, loader)
         self.cpu = recorder.total_slot(Kind.FETCH_CPU, loader)
         self.idle = recorder.total_slot(Kind.IDLE, loader)
+        buckets = self.sample_times + f.T_BUCKETS
+        self.hot = (
+            self.words, self.data, self.phase, buckets, self.ring, self.ring_count, self.next_sequence, loader,
+        )  # fmt: skip
+        recorder.board(self.slot, Kind.FETCH, loader, clock())
 
-
-class Fetch:
-    """One batch on its way from index to data."""
-
-    __slots__ = (
-        "collating", "cost", "count", "cpu", "fetcher", "first", "guard", "index", "indices", "longest", "mark",
-        "started", "stream",
-    )  # fmt: skip
-
-    def __init__(self, stream: Stream, fetcher: Any, indices: Any, guard: Guard) -> None:
-        self.guard = guard
-        self.stream = stream
-        self.fetcher = fetcher
-        self.indices = indices
-        self.count = self.longest = self.mark = self.collating = self.cost = 0
+    def begins(self) -> None:
+        self.count = self.longest = self.collating = 0
         self.first = NO_INDEX
-        self.index: Any = None
+        self.index = None
+        self.cpu_began = 0 if self.batches % CPU_EVERY else thread_time_ns()
         self.started = start = clock()
-        self.cpu = 0 if stream.batches % CPU_EVERY else thread_time_ns()
-        if stream.ended:
-            stream.recorder.total(stream.idle, start - stream.ended)
+        self.words[self.phase] = start << 2  # FETCH_BEGINS
 
-    def samples(self) -> Iterator[Any]:
+    def taken(self, indices: list[Any]) -> Iterator[Any]:
         """The batch's indices, one by one: when the fetcher takes the next, the sample before it is done.
 
-        One loop over local names, because this runs for every sample there is. It measures its own cost once a batch.
+        All in one loop over local names, because this runs for every sample there is.
         """
-        stream = self.stream
-        recorder, slot, loader, batches = stream.recorder, stream.slot, stream.loader, stream.batches
-        at = slot >> 3
-        for index in list.__iter__(self.indices):
+        words, data, phase, buckets, ring, ring_count, next_sequence, loader = self.hot
+        mark = 0
+        number = NO_INDEX
+        recorder = self.recorder
+        for index in chain(list.__iter__(indices), LAST):
             try:
-                now = clock()
-                if self.mark:
-                    self._finish_sample(now)
-                self.index = index
-                self.mark = now
-                if type(index) is str:
-                    recorder.board_text(slot, Kind.SAMPLE, loader, now, index, batches, stream.samples)
-                else:
+                if process.recorder is recorder:  # else the sample has forked, and this is the child
+                    now = clock()
+                    if mark:
+                        spent = now - mark
+                        words[buckets + spent.bit_length()] += 1
+                        sequence = next_sequence()
+                        at = ring + sequence % ring_count * RING_WORDS
+                        words[at] = 0
+                        pack_event(data, (at + 1) << 3, SAMPLE, loader, mark, spent, number, self.samples, 0)
+                        words[at] = sequence
+                        self.count += 1
+                        self.samples += 1
+                        self.longest = max(self.longest, spent)
+                    if index is END:
+                        self.collating = now
+                        words[phase] = now << 2 | 2  # FETCH_COLLATE
+                        return
                     number = index if type(index) is int and LEAST <= index <= MOST else NO_INDEX
-                    words = recorder.words
-                    version = words[at] + 1
-                    copy = slot + 64 + (version & 1) * f.BOARD_COPY
-                    pack_board(recorder.bytes, copy, Kind.SAMPLE, loader, now, batches, stream.samples, number, 0, 0)
-                    words[at] = version
-                if self.count == 1:
-                    self.cost = clock() - now
+                    if not mark:
+                        self.first = number
+                    self.index = index
+                    mark = now
+                    if type(index) is str:
+                        recorder.board_text(self.slot, SAMPLE, loader, now, index, self.batches, self.samples)
+                    else:
+                        words[phase + 1] = number & MASK
+                        words[phase] = now << 2 | 1  # FETCH_SAMPLE
+                    if self.count == 1:
+                        self.unit = clock() - now  # what one sample costs; it stands for all of the batch
             except Exception as error:
                 if self.guard.theirs(error):
                     raise
+            if index is END:
+                return
+            # No `finally`: where the dataset ends or raises, it would run while this generator is thrown away, and
+            # what a signal handler raises there is lost.
             yield index
-        # No `finally`: where the dataset ends or raises, it would run while this generator is thrown away, and what
-        # a signal handler raises there is lost.
-        self.guard.quietly(self.collate)
 
-    def _number(self) -> int:
-        index = self.index
-        return index if type(index) is int and LEAST <= index <= MOST else NO_INDEX
-
-    def _finish_sample(self, now: int) -> None:
-        stream = self.stream
-        spent = now - self.mark
-        index = self._number()
-        if not self.count:
-            self.first = index
-        self.count += 1
-        if spent > self.longest:  # noqa: PLR1730  (max() costs a call for every sample there is)
-            self.longest = spent
-        recorder = stream.recorder
-        recorder.words[stream.sample_times + f.T_BUCKETS + spent.bit_length()] += 1
-        recorder.event(Kind.SAMPLE, stream.loader, self.mark, spent, index, stream.samples)
-        stream.samples += 1
-
-    def collate(self) -> None:
-        """The fetcher has taken its last index and got the sample."""
-        self.collating = now = clock()
-        stream = self.stream
-        if self.mark:
-            self._finish_sample(now)
-        self._sum_up(now)
-        stream.recorder.board(
-            stream.slot, Kind.COLLATE, stream.loader, now, stream.batches, stream.samples, self._number()
+    def ends(self, whole: int) -> None:
+        """The batch is done. `whole`: that many samples were taken as one list, and are only counted."""
+        start, collating = self.started, self.collating  # read before the clock: threads may share a loader
+        now = clock()
+        words, phase = self.words, self.phase
+        if whole:
+            self.count = whole
+            self.samples += whole
+        collate = now - collating if collating else 0
+        sequence = self.next_sequence()
+        at = self.ring + sequence % self.ring_count * RING_WORDS
+        words[at] = 0
+        pack_event(
+            self.data, (at + 1) << 3, Kind.FETCH, self.loader, start, now - start, self.count, collate, self.first
         )
+        words[at] = sequence
+        cpu = thread_time_ns() - self.cpu_began if self.cpu_began else 0
+        idle = start - self.ended if self.ended else 0
+        self.pending.append((sequence, now - start, collate, idle, cpu, self.longest))
+        self.batches = batches = self.batches + 1
+        words[phase + 2] = batches
+        words[phase + 3] = self.samples
+        if self.in_worker:
+            self.ended = now  # elsewhere it waits for no index, but runs the loop's body
+        words[phase] = now << 2 | 3  # FETCH_IDLE
+        self.spent += clock() - now + self.unit * self.count
+        if len(self.pending) >= PENDING or batches < PENDING:
+            self.settle()
 
-    def _sum_up(self, now: int) -> None:
-        stream = self.stream
-        words, slot = stream.recorder.words, stream.sample_times
-        words[slot + f.T_SUM] += now - self.started
-        words[slot + f.T_MAX] = max(words[slot + f.T_MAX], self.longest)
-
-    def done(self) -> None:
+    def rests(self) -> None:
+        """The dataset has ended, or raised: there is no batch."""
         now = clock()
-        stream = self.stream
-        recorder = stream.recorder
-        if type(self.indices) is list:  # the dataset took the whole list, and its samples are only counted
-            self.count = len(self.indices)
-            stream.samples += self.count
-        collate = now - self.collating if self.collating else 0
-        if collate:
-            recorder.total(stream.collates, collate)
-        recorder.total(stream.fetches, now - self.started)
-        if self.cpu:
-            recorder.total(stream.cpu, thread_time_ns() - self.cpu)
-        recorder.event(Kind.FETCH, stream.loader, self.started, now - self.started, self.count, collate, self.first)
-        stream.batches += 1
-        self.over()
-        recorder.cost(clock() - now + self.cost * self.count)
+        if self.in_worker:
+            self.ended = now
+        self.words[self.phase + 3] = self.samples
+        self.words[self.phase] = now << 2 | f.FETCH_IDLE
 
-    def over(self) -> None:
-        self.indices = self.fetcher = None  # the first refers back to us: without the cycle both go at once
-        stream = self.stream
-        if self.mark and not self.collating:
-            self._sum_up(clock())  # the dataset ended or raised in mid-batch
-        now = clock()
-        if stream.in_worker:
-            stream.ended = now  # elsewhere it waits for no index, but runs the loop's body
-        stream.recorder.board(stream.slot, Kind.IDLE, stream.loader, now, stream.batches, stream.samples, NO_INDEX)
+    def settle(self) -> None:
+        """Bring the totals up to date. Until then, the ring has what they lack."""
+        begun = clock()
+        pending, self.pending = self.pending, []
+        recorder, words, mark = self.recorder, self.words, (self.slot >> 3) + f.L_THROUGH
+        for sequence, fetch, collate, idle, cpu, longest in pending:
+            recorder.total(self.fetches, fetch)
+            if collate:
+                recorder.total(self.collates, collate)
+                # How often a sample took how long is counted at once; how long they took in all, here.
+                words[self.sample_times + f.T_SUM] += fetch - collate
+                words[self.sample_times + f.T_MAX] = max(words[self.sample_times + f.T_MAX], longest)
+            if idle:
+                recorder.total(self.idle, idle)
+            if cpu:
+                recorder.total(self.cpu, cpu)
+            words[mark] = sequence
+        recorder.cost(self.spent + clock() - begun, len(pending))
+        self.spent = 0
 
-    def failed(self, error: Exception) -> None:
+    def failed(self, error: Exception, indices: Any, fetcher: Any) -> None:
         """Keep what the fetcher was about: in a worker at once, in the main process only if it ends the program."""
         index = self.index if self.index is not None else _first_index(error.__traceback__)
         facts: dict[str, Any] = {
-            "batch": self.stream.batches,
-            "position": self.stream.samples,
+            "batch": self.batches,
+            "position": self.samples,
             "index": index if type(index) in (int, str) else None,
-            "collating": bool(self.collating or getattr(self.fetcher, "ended", False)),
+            "collating": bool(self.collating or getattr(fetcher, "ended", False)),
         }
-        if isinstance(self.indices, list):
-            facts["indices"] = [one for one in list.__iter__(self.indices) if type(one) in (int, str)][:SHOWN]
-        if self.stream.in_worker:
+        if isinstance(indices, list):
+            facts["indices"] = [one for one in list.__iter__(indices) if type(one) in (int, str)][:SHOWN]
+        if self.in_worker:
             exceptions.keep(error, "fetch", **facts)
         else:
             exceptions.remember(error, facts)
-        self.over()
+        self.settle()
+        self.rests()
 
 
 class Indices(list):  # type: ignore[type-arg]
-    """A batch's list of indices that tells its fetch when each is taken."""
+    """A batch's list of indices that tells the stream when each is taken."""
 
-    __slots__ = ("fetch",)
-    fetch: Fetch
+    __slots__ = ("stream",)
+    stream: Stream
 
     def __iter__(self) -> Iterator[Any]:
-        return self.fetch.samples()
+        return self.stream.taken(self)
 
 
-def begin(fetcher: Any, index: Any, guard: Guard) -> Fetch | None:
-    """Start the clock on a fetch. None when nothing records."""
+def stream_of(guard: Guard) -> Stream | None:
+    """The stream of the loader that is asked now. None when nothing records."""
     recorder = process.recorder or process.recording()
     if recorder is None:
         return None
-    loader = process.loader
-    stream = _streams.get(loader)
+    stream = _streams.get(process.loader)
     if stream is None or stream.recorder is not recorder:
-        stream = _streams[loader] = Stream(recorder, loader)
-    fetch = Fetch(stream, fetcher, index, guard)
-    if type(index) is list and fetcher.auto_collation and not _fetches_batches(fetcher):
-        fetch.indices = watched = Indices(index)
-        watched.fetch = fetch
-    else:
-        recorder.board(stream.slot, Kind.FETCH, loader, fetch.started, stream.batches, stream.samples, NO_INDEX)
-    return fetch
+        stream = _streams[process.loader] = Stream(recorder, process.loader, guard)
+    return stream
 
 
-def _fetches_batches(fetcher: Any) -> bool:
-    """Whether the dataset is handed the whole list, as a type it may look at; asked once, the way torch asks."""
-    known = getattr(fetcher, "_unstuck_batches", None)
-    if known is None:
-        known = type(fetcher).__name__ == "_MapDatasetFetcher" and bool(getattr(fetcher.dataset, "__getitems__", None))
-        fetcher._unstuck_batches = known
-    return bool(known)
+def watched(stream: Stream, fetcher: Any, index: Any) -> Any:
+    """The index as the fetcher shall have it: a list that it goes through itself, else as it is."""
+    if type(index) is not list:
+        return index
+    goes_through = getattr(fetcher, "_unstuck", None)
+    if goes_through is None:
+        # The dataset may be handed the whole list, as a type it may look at: asked once, the way torch asks.
+        whole = type(fetcher).__name__ == "_MapDatasetFetcher" and bool(getattr(fetcher.dataset, "__getitems__", None))
+        goes_through = fetcher._unstuck = fetcher.auto_collation and not whole
+    if not goes_through:
+        return index
+    indices = Indices(index)
+    indices.stream = stream
+    return indices
 
 
 def _first_index(trace: TracebackType | None) -> Any:

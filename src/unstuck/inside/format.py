@@ -24,6 +24,7 @@ H_MAGIC, H_VERSION, H_SIZE, H_PID, H_STARTED, H_PARENT = range(6)
 H_ROLE, H_RANK, H_LOCAL_RANK, H_WORLD, H_WORKER, H_WORKERS = range(6, 12)
 H_MONOTONIC, H_WALL, H_ENDED, H_ENDED_HOW, H_STRINGS_USED, H_LAST_WORDS = range(12, 18)
 H_COST, H_COST_COUNT, H_COST_MAX, H_STRINGS_LOST = range(18, 22)
+H_STEPS, H_STEP_AT = range(22, 24)  # optimizer steps so far, and when the newest ended
 H_SECTIONS = 24  # offset and count (of entries, slots, records, records, bytes, bytes) of each section
 HEADER_SIZE = 4096
 
@@ -35,11 +36,16 @@ ROLES = ("other", "main", "worker", "launcher")
 ENDED_EXIT, ENDED_LOOP, ENDED_RUN = range(1, 4)
 ENDINGS = ("", "interpreter exit", "worker loop returned", "process function returned")
 
-# Board: a version word (padded), then two copies of eight words and a text.
+# Board: a version word and live words, then two copies of eight words and a text.
+# The live words change with every batch and sample. Each is one store of its own: the phase with the time since when,
+# then numbers that may be a moment ahead of it. They count if they are newer than the valid copy.
 BOARD_TEXT = 256
 BOARD_COPY = 8 * WORD + BOARD_TEXT
 BOARD_ENTRY = 8 * WORD + 2 * BOARD_COPY
 B_KIND, B_KEY, B_SINCE, B_A, B_B, B_C, B_D, B_TEXT_LENGTH = range(8)
+L_PHASE, L_ONE, L_TWO, L_THREE, L_THROUGH = range(1, 6)
+LOADER_WAITS, LOADER_BODY = range(2)  # live: batch of this pass, batches in all, optimizer steps
+FETCH_BEGINS, FETCH_SAMPLE, FETCH_COLLATE, FETCH_IDLE = range(4)  # live: index, batches, samples
 
 # Totals: kind, key, sum, max, then a histogram over the bit length of the nanoseconds, whose sum is the count.
 TOTAL_BUCKETS = 64
@@ -59,7 +65,7 @@ class Kind:
     ITERATOR = 2  # ring: a pass, b workers
     ITERATOR_FAILED = 3  # notes: a pass, b message (string)
     WORKER = 4  # notes: a pid, b worker
-    WAIT = 5  # ring: a batch, b pass; board: a batch, b pass, c batches in all, d optimizer steps
+    WAIT = 5  # ring: a batch, b pass, c nanoseconds of the body before; board: b pass, and the live words
     FIRST_WAIT = 6  # totals
     BODY = 7  # totals; board as WAIT: the batch has arrived and the loop's body runs
     PASS_END = 8  # ring: a batches, b pass
@@ -68,7 +74,7 @@ class Kind:
     COLLATE = 11  # totals; board as FETCH
     HANDOVER = 12  # totals; ring: a bytes
     IDLE = 13  # totals; board as FETCH: the worker waits for its next index
-    OPTIMIZER = 14  # totals
+    OPTIMIZER = 14  # notes: the first step, a type of the optimizer (string)
     STAGE = 15  # totals and ring by name; board: the item as text
     PROGRESS = 16  # board: a have, b need, c unit (string)
     EXIT = 17  # notes: a pid, b status as multiprocessing gives it, c how it was learned

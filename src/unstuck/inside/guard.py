@@ -9,6 +9,9 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from types import TracebackType
+from typing import TypeVar
+
+T = TypeVar("T")
 
 HERE = os.path.dirname(os.path.abspath(__file__)) + os.sep
 STANDARD = os.path.dirname(os.path.abspath(os.__file__)) + os.sep
@@ -74,11 +77,16 @@ class Guard:
 
     def quietly(self, call: Callable[..., object], *args: object) -> None:
         """Run a step of our own that is not on a hot path."""
+        self.result(call, *args)
+
+    def result(self, call: Callable[..., T], *args: object) -> T | None:
+        """The same, for what it gives; None if it failed."""
         try:
-            call(*args)
+            return call(*args)
         except Exception as error:
             if self.theirs(error):
                 raise
+        return None
 
 
 def quietly(call: Callable[..., object], *args: object) -> None:

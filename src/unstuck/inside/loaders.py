@@ -6,11 +6,12 @@ import json
 from typing import Any
 
 from . import exits
+from . import format as f
 from .describe import describe_iterator, describe_loader, type_name
 from .exceptions import message_of
 from .format import ROLE_MAIN, Kind
 from .process import process, write_rank
-from .recorder import Recorder, clock
+from .recorder import Recorder, clock, pack_event
 from .weak import ByIdentity
 
 
@@ -24,7 +25,7 @@ class Entry:
         self.passes = self.batches = self.steps = 0
         self.length = 0
         self.dataset_length = -1
-        self.begun = 0
+        self.begun = self.spent = self.longest = 0
         self.pids: tuple[int, ...] = ()
         self.cursor: Cursor | None = None  # of the newest pass
 
@@ -32,11 +33,35 @@ class Entry:
         """Describe the loader in this process's recording; again in a forked child that goes on using it."""
         self.describe(recorder)
         self.slot = recorder.board_slot(Kind.LOADER, self.number)
+        self.live = self.slot >> 3
         self.waits = recorder.total_slot(Kind.WAIT, self.number)
         self.first_waits = recorder.total_slot(Kind.FIRST_WAIT, self.number)
         self.bodies = recorder.total_slot(Kind.BODY, self.number)
         self.starts = recorder.total_slot(Kind.ITERATOR, self.number)
+        self.pending: list[tuple[int, int, int, int]] = []  # of the parent's recording, after a fork
         self.recorder = recorder  # last: a signal handler may raise on any line above
+
+    def settle(self) -> None:
+        """Bring the totals up to date. What they hold is marked step by step: a kill in between counts none twice."""
+        recorder = self.recorder
+        if recorder is None:
+            return
+        begun = clock()
+        pending, self.pending = self.pending, []
+        words, mark = recorder.words, self.live + f.L_THROUGH
+        for sequence, wait, batch, body in pending:
+            recorder.total(self.waits if batch else self.first_waits, wait)
+            if body:
+                recorder.total(self.bodies, body)
+            words[mark] = sequence
+        recorder.cost(self.spent + clock() - begun, len(pending), self.longest)
+        self.spent = self.longest = 0
+
+    def show(self, kind: int, since: int, batch: int) -> None:
+        """Put what happens between batches on the board."""
+        recorder = self.recorder
+        if recorder is not None:
+            recorder.board(self.slot, kind, self.number, since, batch, self.passes, self.batches, self.steps)
 
     def describe(self, recorder: Recorder) -> None:
         """Also once a pass: a loader that is used keeps its description among the notes."""
@@ -51,14 +76,16 @@ class Entry:
 
     def begin_pass(self) -> None:
         self.begun = clock()
-        if self.cursor is not None and self.cursor.batch == 1 and self.recorder is not None:
-            self.cursor.body_ends(self.begun)  # next(iter(loader)) ends a step like this
-        self.passes += 1
         recorder = self.recorder
-        if recorder is not None:
-            write_rank(recorder)
-            self.describe(recorder)
-            recorder.board(self.slot, Kind.ITERATOR, self.number, self.begun, 0, self.passes, self.batches, self.steps)
+        if recorder is None:
+            return
+        if self.cursor is not None and self.cursor.batch == 1 and self.cursor.recorder is recorder:
+            self.cursor.body_ends(self.begun)  # next(iter(loader)) ends a step like this
+        self.settle()
+        self.passes += 1
+        write_rank(recorder)
+        self.describe(recorder)
+        self.show(Kind.ITERATOR, self.begun, 0)
 
     def pass_failed(self, error: Exception) -> None:
         recorder = self.recorder
@@ -71,7 +98,8 @@ class Entry:
         recorder = self.recorder
         if recorder is None or not hasattr(iterator, "_num_workers"):
             return
-        self.cursor = iterator._unstuck = Cursor(self)
+        self.cursor = iterator._unstuck = Cursor(self, recorder)
+        self.show(Kind.LOADER, now, 0)
         workers = getattr(iterator, "_workers", ())
         recorder.event(Kind.ITERATOR, self.number, self.begun, now - self.begun, self.passes, len(workers))
         recorder.total(self.starts, now - self.begun)
@@ -87,90 +115,103 @@ class Entry:
 class Cursor:
     """Where one iterator stands. A step is what lies between two calls of its `__next__`."""
 
-    __slots__ = ("arrived", "batch", "entry", "number", "outer", "recorder", "started", "steps_seen")
+    __slots__ = (
+        "arrived", "batch", "data", "entry", "loader", "next_sequence", "number", "phase", "recorder", "ring",
+        "ring_count", "steps_seen", "words",
+    )  # fmt: skip
 
-    def __init__(self, entry: Entry) -> None:
+    def __init__(self, entry: Entry, recorder: Recorder) -> None:
         self.entry = entry
-        self.recorder = entry.recorder
+        self.loader = entry.number
         self.number = entry.passes
-        self.batch = self.started = self.arrived = self.outer = 0
-        self.steps_seen = process.optimizer_steps
+        self.batch = self.arrived = 0
+        self.bind(recorder)
 
-    def waits(self) -> None:
-        start = clock()
-        entry = self.entry
-        recorder = process.recorder
-        if recorder is not self.recorder:
-            recorder = self._rebind()
-        if recorder is None:
-            return
-        if self.arrived:
-            self.body_ends(start)
-        self.started = start
-        self.outer, process.loader = process.loader, entry.number
-        recorder.board(entry.slot, Kind.WAIT, entry.number, start, self.batch, self.number, entry.batches, entry.steps)
-        recorder.cost(clock() - start)
+    def bind(self, recorder: Recorder) -> None:
+        self.words, self.data = recorder.words, recorder.bytes
+        self.ring, self.ring_count = recorder.ring, recorder.ring_count
+        self.next_sequence = recorder.next_sequence
+        self.phase = self.entry.live + f.L_PHASE
+        self.steps_seen = process.optimizer_steps
+        self.recorder = recorder  # last: a signal handler may raise on any line above
+
+    def arrives(self, start: int) -> None:
+        """A batch is here. All in one place, over words: this runs for every step there is.
+
+        Totals are brought up to date once in a while; until then the ring has what they lack.
+        """
+        now = clock()
+        words, batch, entry, phase = self.words, self.batch, self.entry, self.phase
+        body = start - self.arrived if self.arrived else 0
+        sequence = self.next_sequence()
+        at = self.ring + sequence % self.ring_count * f.RING_WORDS
+        words[at] = 0
+        pack_event(self.data, (at + 1) << 3, Kind.WAIT, self.loader, start, now - start, batch, self.number, body)
+        words[at] = sequence
+        entry.pending.append((sequence, now - start, batch, body))
+        steps = process.optimizer_steps
+        if body:
+            entry.steps += steps - self.steps_seen
+            words[phase + 3] = entry.steps
+        self.steps_seen = steps
+        self.arrived = now
+        self.batch = batch + 1
+        entry.batches += 1
+        words[phase + 1] = batch + 1
+        words[phase + 2] = entry.batches
+        words[phase] = now << 2 | f.LOADER_BODY
+        spent = clock() - now
+        entry.spent += spent
+        entry.longest = max(entry.longest, spent)
+        if len(entry.pending) >= PENDING:
+            entry.settle()
 
     def body_ends(self, now: int) -> None:
+        """The last body of a pass, which no further batch follows."""
         entry = self.entry
-        if self.recorder is not None and self.arrived:
+        if self.arrived:
             self.recorder.total(entry.bodies, now - self.arrived)
             entry.steps += process.optimizer_steps - self.steps_seen
             self.arrived = 0
 
-    def _rebind(self) -> Recorder | None:
-        """The process has forked in mid-epoch, and this copy of the iterator lives on in the child."""
-        recorder = process.recording(ROLE_MAIN)
-        if recorder is not None and self.entry.recorder is not recorder:
-            self.entry.bind(recorder)
-        self.recorder = recorder
-        return recorder
-
-    def arrives(self) -> None:
+    def ends(self, start: int) -> None:
         now = clock()
         entry, recorder = self.entry, self.recorder
-        process.loader = self.outer
-        if recorder is None:
-            return
-        wait = now - self.started
-        recorder.event(Kind.WAIT, entry.number, self.started, wait, self.batch, self.number)
-        recorder.total(entry.waits if self.batch else entry.first_waits, wait)
-        self.batch += 1
-        entry.batches += 1
-        self.arrived = now
-        self.steps_seen = process.optimizer_steps
-        recorder.board(entry.slot, Kind.BODY, entry.number, now, self.batch, self.number, entry.batches, entry.steps)
-        recorder.cost(clock() - now)
-
-    def ends(self) -> None:
-        now = clock()
-        entry, recorder = self.entry, self.recorder
-        process.loader = self.outer
-        if recorder is not None:
-            recorder.event(Kind.PASS_END, entry.number, self.started, now - self.started, self.batch, self.number)
-            recorder.board(
-                entry.slot, Kind.PASS_END, entry.number, now, self.batch, self.number, entry.batches, entry.steps
-            )
+        self.body_ends(start)
+        entry.settle()
+        recorder.event(Kind.PASS_END, entry.number, start, now - start, self.batch, self.number)
+        entry.show(Kind.PASS_END, now, self.batch)
 
     def fails(self, error: Exception) -> None:
         """An exception is leaving `__next__`: learn who died before the parent's own clean-up reaps them."""
-        process.loader = self.outer
-        if self.recorder is not None:
-            exits.note_dead_workers(exits.PATIENCE if isinstance(error, BROKEN) else 0)
+        self.entry.settle()
+        exits.note_dead_workers(exits.PATIENCE if isinstance(error, BROKEN) else 0)
 
 
-def adopt(iterator: Any) -> Cursor | None:
-    """For an iterator that was alive before recording began, or whose loader has an `__iter__` of its own."""
+def renew(iterator: Any) -> Cursor | None:
+    """A cursor that writes into this process's recording. None when nothing records.
+
+    For an iterator that was alive before recording began, for one whose loader has its own `__iter__`, and for the
+    copy of one that lives on in a child after a fork in mid-epoch.
+    """
     recorder = process.recording(ROLE_MAIN)
     if recorder is None:
         return None
+    cursor: Cursor | None = getattr(iterator, "_unstuck", None)
+    if cursor is not None:
+        if cursor.entry.recorder is not recorder:
+            cursor.entry.bind(recorder)
+        cursor.bind(recorder)
+        return cursor
     entry = _new_entry(describe_iterator(iterator))
     entry.bind(recorder)
     entry.passes = 1
-    cursor = iterator._unstuck = Cursor(entry)
+    cursor = Cursor(entry, recorder)
     cursor.batch = entry.batches = getattr(iterator, "_num_yielded", 0)
     if getattr(iterator, "_workers", None):
         exits.has_workers(iterator)
+    entry.show(Kind.LOADER, clock(), cursor.batch)
+    iterator._unstuck = cursor
     return cursor
 
 
@@ -238,6 +279,7 @@ def _when_gone(entry: Entry) -> None:
 
 
 STANDARD_SAMPLERS = ("SequentialSampler", "RandomSampler", "BatchSampler")
+PENDING = 64  # steps after which the totals are brought up to date
 BROKEN = (OSError, EOFError, RuntimeError)  # what a dying worker looks like from here, a moment before its status shows
 _entries: ByIdentity[Entry] = ByIdentity(_when_gone)
 REMEMBERED = 64  # a description may hold a counter, and then no two are the same

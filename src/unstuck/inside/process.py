@@ -42,6 +42,7 @@ class Process:
         recorder, self.recorder = self.recorder, None
         self.pid = os.getpid()
         self.said = []
+        self.optimizer_steps = 0
         self.refused = False
         if recorder is not None:
             recorder.abandon()

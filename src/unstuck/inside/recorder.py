@@ -16,7 +16,7 @@ import time
 from . import format as f
 
 clock = time.monotonic_ns
-_pack_event = struct.Struct("<4Q3q").pack_into
+pack_event = struct.Struct("<4Q3q").pack_into
 pack_board = struct.Struct("<3Q4qQ").pack_into
 
 
@@ -42,13 +42,13 @@ class Recorder:
         self._board, self._board_count = sections[f.S_BOARD]
         self._totals = sections[f.S_TOTALS][0] // f.WORD
         self._total_count = layout.totals
-        self._ring = sections[f.S_RING][0] // f.WORD
-        self._ring_count = layout.ring
+        self.ring = sections[f.S_RING][0] // f.WORD
+        self.ring_count = layout.ring
         self._notes = sections[f.S_NOTES][0] // f.WORD
         self._notes_count = layout.notes
         self._strings, self._strings_size = sections[f.S_STRINGS]
         self._last_words, self._last_words_size = sections[f.S_LAST_WORDS]
-        self._next = itertools.count(1).__next__  # atomic under the GIL: no two threads share a slot
+        self.next_sequence = itertools.count(1).__next__  # atomic under the GIL: no two threads share a slot
         self._next_note = itertools.count(1).__next__
         self._next_total = itertools.count().__next__
         self._next_board = itertools.count().__next__
@@ -86,11 +86,11 @@ class Recorder:
         self.words = self.bytes.cast("Q")
 
     def event(self, kind: int, key: int, start: int, duration: int, a: int = 0, b: int = 0, c: int = 0) -> None:
-        sequence = self._next()
-        at = self._ring + (sequence % self._ring_count) * f.RING_WORDS
+        sequence = self.next_sequence()
+        at = self.ring + (sequence % self.ring_count) * f.RING_WORDS
         words = self.words
         words[at] = 0
-        _pack_event(self.bytes, (at + 1) << 3, kind, key, start, duration, a, b, c)
+        pack_event(self.bytes, (at + 1) << 3, kind, key, start, duration, a, b, c)
         words[at] = sequence
 
     def note(self, kind: int, key: int, start: int, duration: int, a: int = 0, b: int = 0, c: int = 0) -> None:
@@ -98,7 +98,7 @@ class Recorder:
         sequence = self._next_note()
         at = self._notes + (sequence % self._notes_count) * f.RING_WORDS
         self.words[at] = 0
-        _pack_event(self.bytes, (at + 1) << 3, kind, key, start, duration, a, b, c)
+        pack_event(self.bytes, (at + 1) << 3, kind, key, start, duration, a, b, c)
         self.words[at] = sequence
 
     def total_slot(self, kind: int, key: int = 0) -> int:
@@ -147,13 +147,12 @@ class Recorder:
         self.bytes[copy + 64 : copy + 64 + len(encoded)] = encoded
         words[slot >> 3] = version
 
-    def cost(self, spent: int) -> None:
+    def cost(self, spent: int, count: int = 1, longest: int = 0) -> None:
         """Add to what the recording itself has cost, so that every report can state it."""
         words = self.words
         words[f.H_COST] += spent
-        words[f.H_COST_COUNT] += 1
-        if spent > words[f.H_COST_MAX]:  # noqa: PLR1730  (as above)
-            words[f.H_COST_MAX] = spent
+        words[f.H_COST_COUNT] += count
+        words[f.H_COST_MAX] = max(words[f.H_COST_MAX], longest or spent)
 
     def intern(self, text: str) -> int:
         """Number of a string: its offset in the table plus one; 0 when the table is full."""

@@ -141,7 +141,8 @@ class Process(msgspec.Struct, frozen=True, omit_defaults=True):
     fetching: list[Fetching] = []
     stages: dict[str, Timing] = {}
     progress: list[Progress] = []
-    optimizer: Timing = Timing()
+    optimizer_steps: int = 0
+    last_step: float | None = None
     failures: list[Failure] = []  # the first that was raised, and the newest
     cost: Timing = Timing()
     adapters_failed: list[str] = []

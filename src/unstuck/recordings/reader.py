@@ -11,9 +11,12 @@ import numpy.typing as npt
 
 from ..errors import UserError
 from ..inside import format as f
+from ..inside.format import Kind
 
 Words = npt.NDArray[np.uint64]
 ATTEMPTS = 20
+LOADER_KINDS = (Kind.LOADER, Kind.ITERATOR, Kind.WAIT, Kind.BODY, Kind.PASS_END)
+FETCH_KINDS = (Kind.FETCH, Kind.SAMPLE, Kind.COLLATE, Kind.IDLE)
 UNITS = (f.BOARD_ENTRY, f.TOTAL_WORDS * f.WORD, f.RING_WORDS * f.WORD, f.RING_WORDS * f.WORD, 1, 1)  # by section
 
 
@@ -24,9 +27,23 @@ class Unfinished(Exception):  # noqa: N818  (a state, not an error)
 class BoardEntry:
     """What something is doing, and since when."""
 
-    def __init__(self, words: list[int], text: str) -> None:
+    def __init__(self, words: list[int], text: str, live: list[int]) -> None:
         self.kind, self.key, self.since, self.a, self.b, self.c, self.d, _ = words
         self.text = text
+        self.through = live[f.L_THROUGH]  # the last ring record that the totals hold
+        since, phase = live[f.L_PHASE] >> 2, live[f.L_PHASE] & 3
+        if since >= self.since and since:
+            self._overtake(since, phase, live)
+
+    def _overtake(self, since: int, phase: int, live: list[int]) -> None:
+        """The live words are newer than the copy."""
+        self.since, self.text = since, ""
+        if self.kind in LOADER_KINDS:
+            self.kind = (Kind.WAIT, Kind.BODY)[phase & 1]
+            self.a, self.c, self.d = live[f.L_ONE], live[f.L_TWO], live[f.L_THREE]
+        else:
+            self.kind = (Kind.FETCH, Kind.SAMPLE, Kind.COLLATE, Kind.IDLE)[phase]
+            self.c, self.a, self.b = live[f.L_ONE], live[f.L_TWO], live[f.L_THREE]
 
 
 class Recording:
@@ -58,6 +75,13 @@ class Recording:
         """The newest stamp on anything that was written, or 0."""
         ends = [int((rows[:, f.R_START] + rows[:, f.R_DURATION]).max()) for rows in self._both() if len(rows)]
         return max([*ends, *(entry.since for entry in self.board())], default=0)
+
+    def after(self, sequence: int, kind: int, key: int) -> list[list[int]]:
+        """Ring records of a kind and key that are newer than a sequence number."""
+        rows = self._valid(f.S_RING)
+        wanted = (rows[:, f.R_SEQUENCE] > sequence) & (rows[:, f.R_KIND] == kind) & (rows[:, f.R_KEY] == key)
+        found: list[list[int]] = rows[wanted].tolist()
+        return found
 
     def _both(self) -> list[Words]:
         return [self._valid(f.S_RING), self._valid(f.S_NOTES)]
@@ -93,7 +117,8 @@ class Recording:
                 words = self._words[copy : copy + 8].tolist()
                 start = (copy + 8) * f.WORD
                 text = self._bytes[start : start + min(words[f.B_TEXT_LENGTH], f.BOARD_TEXT)]
-                found.append(BoardEntry(words, text.decode("utf-8", "replace")))
+                live = self._words[at : at + 8].tolist()
+                found.append(BoardEntry(words, text.decode("utf-8", "replace"), live))
         return found
 
     def string(self, number: int) -> str:

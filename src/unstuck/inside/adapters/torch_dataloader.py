@@ -7,8 +7,10 @@ from typing import Any
 
 from ..format import Kind
 from ..guard import Guard, clean
-from ..loaders import Cursor, adopt, begin_pass, entry_of, note_length, pass_begun, pass_failed
+from ..loaders import Cursor, begin_pass, entry_of, note_length, pass_begun, pass_failed, renew
 from ..patching import Undo, replace, together
+from ..process import process
+from ..recorder import clock
 
 MODULES = ("torch.utils.data.dataloader",)
 OWES = (Kind.LOADER, Kind.ITERATOR, Kind.WORKER, Kind.WAIT, Kind.FIRST_WAIT, Kind.BODY, Kind.PASS_END)
@@ -68,33 +70,39 @@ def iterate(original: Any, guard: Guard) -> Any:
 
 def _next(original: Any, guard: Guard) -> Any:
     def __next__(self: Any) -> Any:
-        cursor: Cursor | None = None
-        try:
-            cursor = getattr(self, "_unstuck", None) or adopt(self)
-            if cursor is not None:
-                cursor.waits()
-        except Exception as error:
-            if guard.theirs(error):
+        cursor: Cursor | None = getattr(self, "_unstuck", None)
+        if cursor is None or cursor.recorder is not process.recorder:
+            cursor = guard.result(renew, self)
+        if cursor is None:
+            try:
+                return original(self)
+            except Exception as error:
+                clean(error)
                 raise
-            cursor = None
+        start = clock()
+        cursor.words[cursor.phase] = start << 2  # LOADER_WAITS
+        outer, process.loader = process.loader, cursor.loader
         try:
             data = original(self)
         except StopIteration as end:
-            if cursor is not None:
-                guard.quietly(cursor.ends)
+            process.loader = outer
+            guard.quietly(cursor.ends, start)
             clean(end)
             raise
         except Exception as error:
-            if cursor is not None:
-                guard.quietly(cursor.fails, error)
+            process.loader = outer
+            guard.quietly(cursor.fails, error)
             clean(error)
             raise
-        if cursor is not None:
-            try:
-                cursor.arrives()
-            except Exception as error:
-                if guard.theirs(error):
-                    raise
+        process.loader = outer
+        try:
+            if cursor.recorder is not process.recorder:  # the dataset has forked, and this is the child
+                cursor = renew(self)
+            if cursor is not None:
+                cursor.arrives(start)
+        except Exception as error:
+            if guard.theirs(error):
+                raise
         return data
 
     return __next__

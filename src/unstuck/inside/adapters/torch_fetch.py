@@ -5,10 +5,11 @@ from __future__ import annotations
 from types import ModuleType
 from typing import Any
 
-from ..fetches import begin
+from ..fetches import stream_of, watched
 from ..format import Kind
 from ..guard import Guard, clean
 from ..patching import Undo, replace, together
+from ..process import process
 
 MODULES = ("torch.utils.data._utils.fetch",)
 OWES = (Kind.FETCH, Kind.SAMPLE, Kind.COLLATE)
@@ -24,26 +25,30 @@ def install(module: ModuleType, guard: Guard) -> Undo:
 
 def _fetch(original: Any, guard: Guard) -> Any:
     def fetch(self: Any, possibly_batched_index: Any) -> Any:
-        watched = None
+        stream, index = None, possibly_batched_index
         try:
-            watched = begin(self, possibly_batched_index, guard)
+            stream = stream_of(guard)
+            if stream is not None:
+                index = watched(stream, self, possibly_batched_index)
+                stream.begins()
         except Exception as error:
             if guard.theirs(error):
                 raise
-        if watched is None:
+        if stream is None:
             return original(self, possibly_batched_index)
         try:
-            data = original(self, watched.indices)
+            data = original(self, index)
         except StopIteration as end:
-            guard.quietly(watched.over)
+            guard.quietly(stream.rests)
             clean(end)
             raise
         except Exception as error:
-            guard.quietly(watched.failed, error)
+            guard.quietly(stream.failed, error, index, self)
             clean(error)
             raise
         try:
-            watched.done()
+            if stream.recorder is process.recorder:  # else the dataset has forked, and this is the child
+                stream.ends(len(index) if type(index) is list else 0)
         except Exception as error:
             if guard.theirs(error):
                 raise

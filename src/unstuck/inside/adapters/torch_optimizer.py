@@ -6,7 +6,8 @@ import sys
 from types import FrameType, ModuleType
 from typing import Any
 
-from ..format import ROLE_MAIN, Kind
+from ..describe import type_name
+from ..format import H_STEP_AT, H_STEPS, ROLE_MAIN, Kind
 from ..guard import Guard
 from ..patching import Undo, together
 from ..process import process
@@ -17,48 +18,57 @@ OWES = (Kind.OPTIMIZER,)
 
 
 class Steps:
-    """Open steps of this process, by start time."""
+    """How deep the running steps are nested, and where the last one was counted."""
 
     def __init__(self, guard: Guard) -> None:
         self.guard = guard
-        self.started = 0
         self.depth = 0
-        self.slot = 0
         self.recorder: Recorder | None = None
 
-    def before(self, *_: Any) -> None:
-        try:
-            if self.depth and not _is_nested(sys._getframe(1)):
-                self.depth = 0  # a step that raised calls no hook
-            self.depth += 1
-            if self.depth == 1:
-                self.started = clock()
-        except Exception as error:
-            if self.guard.theirs(error):
-                raise
+    def count(self, optimizer: Any) -> None:
+        process.optimizer_steps = steps = process.optimizer_steps + 1
+        recorder = process.recorder
+        if recorder is None or recorder is not self.recorder:
+            recorder = self._meet(optimizer)
+            if recorder is None:
+                return
+        words = recorder.words
+        words[H_STEPS] = steps
+        words[H_STEP_AT] = clock()
 
-    def after(self, *_: Any) -> None:
-        try:
-            self.depth -= 1
-            if self.depth <= 0:
-                self.depth = 0
-                self._count()
-        except Exception as error:
-            if self.guard.theirs(error):
-                raise
+    def _meet(self, optimizer: Any) -> Recorder | None:
+        """The first step that goes into this recording."""
+        self.recorder = recorder = process.recording(ROLE_MAIN)
+        if recorder is not None:
+            recorder.note(Kind.OPTIMIZER, 0, clock(), 0, recorder.intern(type_name(optimizer) or ""))
+        return recorder
 
-    def _count(self) -> None:
-        now = clock()
-        process.optimizer_steps += 1
-        recorder = process.recorder or process.recording(ROLE_MAIN)
-        if recorder is None:
-            return
-        if recorder is not self.recorder:
-            process.recording(ROLE_MAIN)
-            self.slot = recorder.total_slot(Kind.OPTIMIZER)
-            self.recorder = recorder
-        recorder.total(self.slot, now - self.started)
-        recorder.cost(clock() - now)
+
+def install(module: ModuleType, guard: Guard) -> Undo:
+    steps = Steps(guard)
+
+    def before(*_: Any) -> None:
+        if steps.depth and not _is_nested(sys._getframe()):
+            steps.depth = 0  # a step that raised calls no hook
+        steps.depth += 1
+
+    def after(optimizer: Any, *_: Any) -> None:
+        steps.depth -= 1
+        if steps.depth <= 0:
+            steps.depth = 0
+            try:
+                steps.count(optimizer)
+            except Exception as error:
+                if guard.theirs(error):
+                    raise
+
+    # Dynamo would trace into the hooks of a compiled step.
+    before._torchdynamo_disable = after._torchdynamo_disable = True  # type: ignore[attr-defined]
+    handles = (
+        module.register_optimizer_step_pre_hook(before),
+        module.register_optimizer_step_post_hook(after),
+    )
+    return together(*(handle.remove for handle in handles))
 
 
 def _is_nested(hook: FrameType) -> bool:
@@ -70,21 +80,3 @@ def _is_nested(hook: FrameType) -> bool:
             return True
         frame = frame.f_back
     return False
-
-
-def install(module: ModuleType, guard: Guard) -> Undo:
-    steps = Steps(guard)
-
-    def before(*_: Any) -> None:
-        steps.before()
-
-    def after(*_: Any) -> None:
-        steps.after()
-
-    # Dynamo would trace into the hooks of a compiled step.
-    before._torchdynamo_disable = after._torchdynamo_disable = True  # type: ignore[attr-defined]
-    handles = (
-        module.register_optimizer_step_pre_hook(before),
-        module.register_optimizer_step_post_hook(after),
-    )
-    return together(*(handle.remove for handle in handles))
