@@ -23,6 +23,21 @@ INSIDE = SRC / "unstuck" / "inside"
 BOOTSTRAP = INSIDE / "bootstrap"
 TIMEOUT = 120.0
 
+# What most programs begin with.
+BEGIN = """
+import json, os, sys
+import torch, unstuck
+from torch.utils.data import DataLoader, IterableDataset
+
+class Numbers:
+    def __init__(self, length=8):
+        self.length = length
+    def __len__(self):
+        return self.length
+    def __getitem__(self, index):
+        return index
+"""
+
 
 class Run:
     """A program that has ended: its status, what it printed, what was recorded."""

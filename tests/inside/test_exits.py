@@ -150,6 +150,7 @@ def test_a_worker_that_is_just_dying_is_waited_for_and_not_reaped(recorded: Reco
             status = os.waitid(os.P_PID, worker.pid, os.WEXITED | os.WNOWAIT).si_status
             print(worker.pid, status, flush=True)
             break
+        os.kill(iterator._workers[1].pid, signal.SIGKILL)
         os._exit(0)
     """).succeeded()
     # then its status is known, and still there for its parent
