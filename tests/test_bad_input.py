@@ -40,7 +40,7 @@ def test_a_folder_that_is_no_run_folder(unstuck, tmp_path):
 @pytest.mark.parametrize(
     ("content", "says"),
     [
-        (b"", "is cut short"),
+        (b"UNSTUCK", "is cut short"),
         (b"PNG" * 5000, "is not a recording of unstuck"),
         (
             int.from_bytes(b"UNSTUCK\x01", "little").to_bytes(8, "little") + (99).to_bytes(8, "little") + bytes(9000),
@@ -51,7 +51,7 @@ def test_a_folder_that_is_no_run_folder(unstuck, tmp_path):
             "cut short",
         ),
     ],
-    ids=["empty", "foreign", "newer", "truncated"],
+    ids=["stub", "foreign", "newer", "truncated"],
 )
 def test_a_bad_recording_is_named_with_what_to_do_and_nothing_is_called_healthy(unstuck, tmp_path, content, says):
     (tmp_path / "recordings").mkdir()

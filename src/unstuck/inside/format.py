@@ -44,7 +44,7 @@ BOARD_COPY = 8 * WORD + BOARD_TEXT
 BOARD_ENTRY = 8 * WORD + 2 * BOARD_COPY
 B_KIND, B_KEY, B_SINCE, B_A, B_B, B_C, B_D, B_TEXT_LENGTH = range(8)
 L_PHASE, L_ONE, L_TWO, L_THREE, L_THROUGH = range(1, 6)
-LOADER_WAITS, LOADER_BODY = range(2)  # live: batch of this pass, batches in all, optimizer steps
+LOADER_WAITS, LOADER_BODY = range(2)  # live: batches in all, optimizer steps
 FETCH_BEGINS, FETCH_SAMPLE, FETCH_COLLATE, FETCH_IDLE = range(4)  # live: index, batches, samples
 
 # Totals: kind, key, sum, max, then a histogram over the bit length of the nanoseconds, whose sum is the count.

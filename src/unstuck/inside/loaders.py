@@ -9,7 +9,7 @@ from . import exits
 from . import format as f
 from .describe import describe_iterator, describe_loader, type_name
 from .exceptions import message_of
-from .format import ROLE_MAIN, Kind
+from .format import RING_WORDS, ROLE_MAIN, Kind
 from .process import process, write_rank
 from .recorder import Recorder, clock, pack_event
 from .weak import ByIdentity
@@ -18,6 +18,11 @@ from .weak import ByIdentity
 class Entry:
     """One DataLoader: its number, how often it was iterated, how much it gave."""
 
+    __slots__ = (
+        "batches", "begun", "bodies", "cursor", "dataset_length", "description", "first_waits", "length", "live",
+        "number", "passes", "pending", "pids", "recorder", "slot", "spent", "starts", "steps", "waits",
+    )  # fmt: skip
+
     def __init__(self, number: int, description: str) -> None:
         self.number = number
         self.description = description
@@ -25,9 +30,10 @@ class Entry:
         self.passes = self.batches = self.steps = 0
         self.length = 0
         self.dataset_length = -1
-        self.begun = self.spent = self.longest = 0
+        self.begun = self.spent = 0
         self.pids: tuple[int, ...] = ()
         self.cursor: Cursor | None = None  # of the newest pass
+        self.pending: list[tuple[int, int, int, int]] = []  # steps that are not in the totals yet
 
     def bind(self, recorder: Recorder) -> None:
         """Describe the loader in this process's recording; again in a forked child that goes on using it."""
@@ -38,7 +44,7 @@ class Entry:
         self.first_waits = recorder.total_slot(Kind.FIRST_WAIT, self.number)
         self.bodies = recorder.total_slot(Kind.BODY, self.number)
         self.starts = recorder.total_slot(Kind.ITERATOR, self.number)
-        self.pending: list[tuple[int, int, int, int]] = []  # of the parent's recording, after a fork
+        self.pending = []  # after a fork it has what belongs into the parent's recording
         self.recorder = recorder  # last: a signal handler may raise on any line above
 
     def settle(self) -> None:
@@ -54,8 +60,8 @@ class Entry:
             if body:
                 recorder.total(self.bodies, body)
             words[mark] = sequence
-        recorder.cost(self.spent + clock() - begun, len(pending), self.longest)
-        self.spent = self.longest = 0
+        recorder.cost(self.spent + clock() - begun, len(pending))
+        self.spent = 0
 
     def show(self, kind: int, since: int, batch: int) -> None:
         """Put what happens between batches on the board."""
@@ -142,28 +148,28 @@ class Cursor:
         """
         now = clock()
         words, batch, entry, phase = self.words, self.batch, self.entry, self.phase
-        body = start - self.arrived if self.arrived else 0
+        arrived = self.arrived
+        body = start - arrived if arrived else 0
         sequence = self.next_sequence()
-        at = self.ring + sequence % self.ring_count * f.RING_WORDS
+        at = self.ring + sequence % self.ring_count * RING_WORDS
         words[at] = 0
-        pack_event(self.data, (at + 1) << 3, Kind.WAIT, self.loader, start, now - start, batch, self.number, body)
+        pack_event(self.data, (at + 1) << 3, WAIT, self.loader, start, now - start, batch, self.number, body)
         words[at] = sequence
-        entry.pending.append((sequence, now - start, batch, body))
-        steps = process.optimizer_steps
-        if body:
-            entry.steps += steps - self.steps_seen
-            words[phase + 3] = entry.steps
-        self.steps_seen = steps
+        pending = entry.pending
+        pending.append((sequence, now - start, batch, body))
         self.arrived = now
         self.batch = batch + 1
-        entry.batches += 1
-        words[phase + 1] = batch + 1
-        words[phase + 2] = entry.batches
-        words[phase] = now << 2 | f.LOADER_BODY
-        spent = clock() - now
-        entry.spent += spent
-        entry.longest = max(entry.longest, spent)
-        if len(entry.pending) >= PENDING:
+        entry.batches = batches = entry.batches + 1
+        words[phase + 1] = batches
+        steps = process.optimizer_steps
+        if arrived and steps != self.steps_seen:
+            entry.steps += steps - self.steps_seen
+            words[phase + 2] = entry.steps
+        self.steps_seen = steps
+        words[phase] = now << 2 | 1  # LOADER_BODY
+        if not batch & 7:
+            entry.spent += (clock() - now) << 3  # one in eight stands for all
+        if len(pending) >= PENDING:
             entry.settle()
 
     def body_ends(self, now: int) -> None:
@@ -279,6 +285,7 @@ def _when_gone(entry: Entry) -> None:
 
 
 STANDARD_SAMPLERS = ("SequentialSampler", "RandomSampler", "BatchSampler")
+WAIT = Kind.WAIT
 PENDING = 64  # steps after which the totals are brought up to date
 BROKEN = (OSError, EOFError, RuntimeError)  # what a dying worker looks like from here, a moment before its status shows
 _entries: ByIdentity[Entry] = ByIdentity(_when_gone)

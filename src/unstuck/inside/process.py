@@ -23,6 +23,8 @@ KEPT_WORKERS = 64  # recordings of workers that are kept for each parent: 15 MB
 class Process:
     """The recording of the running process, or the decision not to have one."""
 
+    __slots__ = ("folder", "loader", "optimizer_steps", "pid", "recorder", "refused", "said")
+
     def __init__(self) -> None:
         self.recorder: Recorder | None = None
         self.folder: str | None = None  # None: recording is switched off

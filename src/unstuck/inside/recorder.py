@@ -147,12 +147,12 @@ class Recorder:
         self.bytes[copy + 64 : copy + 64 + len(encoded)] = encoded
         words[slot >> 3] = version
 
-    def cost(self, spent: int, count: int = 1, longest: int = 0) -> None:
+    def cost(self, spent: int, count: int = 1) -> None:
         """Add to what the recording itself has cost, so that every report can state it."""
         words = self.words
         words[f.H_COST] += spent
         words[f.H_COST_COUNT] += count
-        words[f.H_COST_MAX] = max(words[f.H_COST_MAX], longest or spent)
+        words[f.H_COST_MAX] = max(words[f.H_COST_MAX], spent)
 
     def intern(self, text: str) -> int:
         """Number of a string: its offset in the table plus one; 0 when the table is full."""

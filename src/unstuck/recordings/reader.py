@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -40,7 +41,8 @@ class BoardEntry:
         self.since, self.text = since, ""
         if self.kind in LOADER_KINDS:
             self.kind = (Kind.WAIT, Kind.BODY)[phase & 1]
-            self.a, self.c, self.d = live[f.L_ONE], live[f.L_TWO], live[f.L_THREE]
+            self.a += live[f.L_ONE] - self.c  # batches of this pass: those of the copy, and those since
+            self.c, self.d = live[f.L_ONE], live[f.L_TWO]
         else:
             self.kind = (Kind.FETCH, Kind.SAMPLE, Kind.COLLATE, Kind.IDLE)[phase]
             self.c, self.a, self.b = live[f.L_ONE], live[f.L_TWO], live[f.L_THREE]
@@ -143,41 +145,56 @@ class Recording:
 
 
 def _read(path: Path) -> bytes:
-    """The file's bytes, taken so that no guarded part changed on the way. Ring slots that did are emptied."""
+    """The file's bytes. What changed while it was read is read again; a ring slot that did is emptied.
+
+    Words of one read may come from different moments, in any order: only what two reads agree on was read whole.
+    """
     try:
-        data = path.read_bytes()
+        before, data = path.read_bytes(), bytearray(path.read_bytes())
+        _validate(path, before)
+        if data != before:
+            _empty_torn_slots(before, data)
+            with path.open("rb", buffering=0) as file:
+                for parts in _guarded(data):
+                    for at, read in _steady(file.fileno(), parts):
+                        data[at : at + len(read)] = read
     except OSError as error:
         raise UserError(f"{path} cannot be read ({error.strerror})", "check its permissions") from error
-    _validate(path, data)
-    for _ in range(ATTEMPTS):
-        again = path.read_bytes()
-        if len(again) == len(data) and _guards(again) == _guards(data):
-            break
-        data = again
-    return data if again == data else _without_torn_slots(data, again)
+    return bytes(data)
 
 
-def _without_torn_slots(data: bytes, later: bytes) -> bytes:
-    """A slot whose sequence number is the same before and after its words were read was read whole."""
-    before = np.frombuffer(data, dtype="<u8", count=len(data) // f.WORD).copy()
-    after = np.frombuffer(later, dtype="<u8", count=len(data) // f.WORD)
+def _empty_torn_slots(before: bytes, data: bytearray) -> None:
+    earlier, words = np.frombuffer(before, dtype="<u8"), np.frombuffer(data, dtype="<u8")
     for section in (f.S_RING, f.S_NOTES):
-        offset, count = (int(before[f.H_SECTIONS + 2 * section + one]) for one in (0, 1))
-        slots = slice(offset // f.WORD, offset // f.WORD + count * f.RING_WORDS, f.RING_WORDS)
-        before[slots] = np.where(before[slots] == after[slots], before[slots], 0)
-    return bytes(before.tobytes()) + data[len(before) * f.WORD :]
+        offset, count = (int(earlier[f.H_SECTIONS + 2 * section + one]) for one in (0, 1))
+        part = slice(offset // f.WORD, offset // f.WORD + count * f.RING_WORDS)
+        old, new = (one[part].reshape(count, f.RING_WORDS) for one in (earlier, words))
+        new[(old != new).any(axis=1), f.R_SEQUENCE] = 0
 
 
-def _guards(data: bytes) -> list[int]:
-    """The version words of the board and the published lengths: equal before and after means a clean copy."""
-    words = np.frombuffer(data, dtype="<u8", count=len(data) // f.WORD)
-    offset, count = int(words[f.H_SECTIONS]), int(words[f.H_SECTIONS + 1])
-    versions = words[offset // f.WORD : (offset + count * f.BOARD_ENTRY) // f.WORD : f.BOARD_ENTRY // f.WORD]
-    guards: list[int] = versions.tolist()
-    return [*guards, int(words[f.H_STRINGS_USED]), int(words[f.H_LAST_WORDS])]
+def _guarded(data: bytearray) -> list[list[tuple[int, int]]]:
+    """Offset and size of what is only valid as a whole: each board entry, and the last words with their length."""
+    words = np.frombuffer(data, dtype="<u8", count=f.HEADER_SIZE // f.WORD)
+    board, entries = (int(words[f.H_SECTIONS + 2 * f.S_BOARD + one]) for one in (0, 1))
+    said, room = (int(words[f.H_SECTIONS + 2 * f.S_LAST_WORDS + one]) for one in (0, 1))
+    found = [[(board + number * f.BOARD_ENTRY, f.BOARD_ENTRY)] for number in range(entries)]
+    return [*found, [(f.H_LAST_WORDS * f.WORD, f.WORD), (said, room)]]
+
+
+def _steady(fd: int, parts: list[tuple[int, int]]) -> list[tuple[int, bytes]]:
+    """The parts as two reads in a row found them."""
+    found = [(at, os.pread(fd, size, at)) for at, size in parts]
+    for _ in range(ATTEMPTS):
+        again = [(at, os.pread(fd, size, at)) for at, size in parts]
+        if again == found:
+            break
+        found = again
+    return found
 
 
 def _validate(path: Path, data: bytes) -> None:
+    if not data:  # killed before the space was reserved
+        raise Unfinished
     if len(data) < f.HEADER_SIZE:
         raise UserError(f"{path} is cut short", "the disk may have been full; the other recordings are still read")
     words = np.frombuffer(data[: f.HEADER_SIZE], dtype="<u8")

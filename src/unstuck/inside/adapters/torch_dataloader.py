@@ -70,7 +70,11 @@ def iterate(original: Any, guard: Guard) -> Any:
 
 def _next(original: Any, guard: Guard) -> Any:
     def __next__(self: Any) -> Any:
-        cursor: Cursor | None = getattr(self, "_unstuck", None)
+        cursor: Cursor | None
+        try:
+            cursor = self._unstuck
+        except AttributeError:
+            cursor = None
         if cursor is None or cursor.recorder is not process.recorder:
             cursor = guard.result(renew, self)
         if cursor is None:
