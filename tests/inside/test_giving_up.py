@@ -47,7 +47,7 @@ expected = train(loader)
         ("loaders", "Entry", "begin_pass", "torch_dataloader"),
         ("fetches", "Stream", "begins", "torch_fetch"),
         ("fetches", "Stream", "ends", "torch_fetch"),
-        ("adapters.torch_optimizer", "", "meet", "torch_optimizer"),
+        ("adapters.torch_optimizer", "", "clock", "torch_optimizer"),
     ],
 )
 def test_an_adapter_that_fails_undoes_itself_and_the_training_goes_on(

@@ -155,21 +155,19 @@ class Stream:
 
     def settle(self) -> None:
         """Bring the totals up to date. Until then, the ring has what they lack."""
+        if not self.pending:
+            return
         begun = clock()
         pending, self.pending = self.pending, []
-        recorder, words, mark = self.recorder, self.words, (self.slot >> 3) + f.L_THROUGH
-        for sequence, fetch, collate, idle, cpu, longest in pending:
-            recorder.total(self.fetches, fetch)
-            if collate:
-                recorder.total(self.collates, collate)
-                # How often a sample took how long is counted at once; how long they took in all, here.
-                words[self.sample_times + f.T_SUM] += fetch - collate
-                words[self.sample_times + f.T_MAX] = max(words[self.sample_times + f.T_MAX], longest)
-            if idle:
-                recorder.total(self.idle, idle)
-            if cpu:
-                recorder.total(self.cpu, cpu)
-            words[mark] = sequence
+        recorder, words, samples = self.recorder, self.words, self.sample_times
+        recorder.totals(self.fetches, [one[1] for one in pending])
+        recorder.totals(self.collates, [one[2] for one in pending if one[2]])
+        recorder.totals(self.idle, [one[3] for one in pending if one[3]])
+        recorder.totals(self.cpu, [one[4] for one in pending if one[4]])
+        # How often a sample took how long is counted at once; how long they took in all, here.
+        words[samples + f.T_SUM] += sum(one[1] - one[2] for one in pending if one[2])
+        words[samples + f.T_MAX] = max(words[samples + f.T_MAX], *(one[5] for one in pending))
+        words[(self.slot >> 3) + f.L_THROUGH] = pending[-1][0]
         recorder.cost(self.spent + clock() - begun, len(pending))
         self.spent = 0
 

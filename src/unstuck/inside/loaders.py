@@ -48,18 +48,17 @@ class Entry:
         self.recorder = recorder  # last: a signal handler may raise on any line above
 
     def settle(self) -> None:
-        """Bring the totals up to date. What they hold is marked step by step: a kill in between counts none twice."""
+        """Bring the totals up to date, then mark how far they go: what is newer, a reader takes from the ring."""
         recorder = self.recorder
-        if recorder is None:
+        if recorder is None or not self.pending:
             return
         begun = clock()
         pending, self.pending = self.pending, []
-        words, mark = recorder.words, self.live + f.L_THROUGH
-        for sequence, wait, batch, body in pending:
-            recorder.total(self.waits if batch else self.first_waits, wait)
-            if body:
-                recorder.total(self.bodies, body)
-            words[mark] = sequence
+        words = recorder.words
+        recorder.totals(self.waits, [wait for _, wait, batch, _ in pending if batch])
+        recorder.totals(self.first_waits, [wait for _, wait, batch, _ in pending if not batch])
+        recorder.totals(self.bodies, [body for _, _, _, body in pending if body])
+        words[self.live + f.L_THROUGH] = pending[-1][0]
         recorder.cost(self.spent + clock() - begun, len(pending))
         self.spent = 0
 
@@ -104,7 +103,7 @@ class Entry:
         recorder = self.recorder
         if recorder is None or not hasattr(iterator, "_num_workers"):
             return
-        self.cursor = iterator._unstuck = Cursor(self, recorder)
+        self.cursor = iterator._unstuck = Cursor(self, recorder, iterator._num_workers)
         self.show(Kind.LOADER, now, 0)
         workers = getattr(iterator, "_workers", ())
         recorder.event(Kind.ITERATOR, self.number, self.begun, now - self.begun, self.passes, len(workers))
@@ -122,13 +121,14 @@ class Cursor:
     """Where one iterator stands. A step is what lies between two calls of its `__next__`."""
 
     __slots__ = (
-        "arrived", "batch", "data", "entry", "loader", "next_sequence", "number", "phase", "recorder", "ring",
+        "arrived", "batch", "data", "entry", "here", "loader", "next_sequence", "number", "phase", "recorder", "ring",
         "ring_count", "steps_seen", "words",
     )  # fmt: skip
 
-    def __init__(self, entry: Entry, recorder: Recorder) -> None:
+    def __init__(self, entry: Entry, recorder: Recorder, workers: int) -> None:
         self.entry = entry
         self.loader = entry.number
+        self.here = not workers  # batches are fetched by this process itself
         self.number = entry.passes
         self.batch = self.arrived = 0
         self.bind(recorder)
@@ -212,7 +212,7 @@ def renew(iterator: Any) -> Cursor | None:
     entry = _new_entry(describe_iterator(iterator))
     entry.bind(recorder)
     entry.passes = 1
-    cursor = Cursor(entry, recorder)
+    cursor = Cursor(entry, recorder, getattr(iterator, "_num_workers", 0))
     cursor.batch = entry.batches = getattr(iterator, "_num_yielded", 0)
     if getattr(iterator, "_workers", None):
         exits.has_workers(iterator)

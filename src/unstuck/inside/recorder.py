@@ -122,6 +122,15 @@ class Recorder:
         if duration > words[slot + f.T_MAX]:  # noqa: PLR1730  (max() costs a call for every event there is)
             words[slot + f.T_MAX] = duration
 
+    def totals(self, slot: int, durations: list[int]) -> None:
+        """The same for many at once."""
+        if durations:
+            words, buckets = self.words, slot + f.T_BUCKETS
+            for duration in durations:
+                words[buckets + duration.bit_length()] += 1
+            words[slot + f.T_SUM] += sum(durations)
+            words[slot + f.T_MAX] = max(words[slot + f.T_MAX], *durations)
+
     def board_slot(self, kind: int, key: int = 0) -> int:
         """Where the board entry of a kind and key stands, as a byte offset. All that find no room share the last."""
         slot = self._board_slots.get((kind, key))

@@ -85,7 +85,9 @@ def _next(original: Any, guard: Guard) -> Any:
                 raise
         start = clock()
         cursor.words[cursor.phase] = start << 2  # LOADER_WAITS
-        outer, process.loader = process.loader, cursor.loader
+        outer = process.loader
+        if cursor.here:
+            process.loader = cursor.loader  # whose samples the fetcher times now
         try:
             data = original(self)
         except StopIteration as end:
