@@ -17,7 +17,7 @@ from .recorder import Recorder, clock, pack_event
 
 NO_INDEX = -1
 CPU_EVERY = 8  # batches: asking for a thread's processor time is a system call
-PENDING = 16  # batches after which the totals are brought up to date
+SOON, MANY = 100_000_000, 64  # nanoseconds, batches: what is remembered is written down
 SHOWN = 64  # indices of a failing batch that are written down
 END = object()
 LAST = (END,)
@@ -29,23 +29,23 @@ class Stream:
     """What one process fetches for one loader: all of it so far, and the batch at hand."""
 
     __slots__ = (
-        "batches", "collates", "collating", "count", "cpu", "cpu_began", "data", "ended", "fetches", "first", "guard",
-        "hot", "idle", "in_worker", "index", "loader", "longest", "next_sequence", "pending", "phase", "recorder",
-        "ring", "ring_count", "sample_times", "samples", "slot", "spent", "started", "unit", "words",
+        "batches", "collates", "collating", "count", "cpu", "cpu_began", "ended", "fetches", "first", "guard", "hot",
+        "idle", "in_worker", "index", "loader", "longest", "pending", "phase", "recorder", "sample_times", "samples",
+        "settled", "slot", "spent", "started", "unit", "words",
     )  # fmt: skip
 
     def __init__(self, recorder: Recorder, loader: int, guard: Guard) -> None:
         self.guard = guard
         self.recorder = recorder
-        self.words, self.data = recorder.words, recorder.bytes
-        self.ring, self.ring_count, self.next_sequence = recorder.ring, recorder.ring_count, recorder.next_sequence
+        self.words = recorder.words
         self.loader = loader
         self.in_worker = loader == 0 and recorder.words[f.H_ROLE] == f.ROLE_WORKER
         self.batches = self.samples = self.ended = self.spent = self.unit = self.longest = 0
         self.count = self.collating = self.started = self.cpu_began = 0
         self.first = NO_INDEX
         self.index: Any = None
-        self.pending: list[tuple[int, int, int, int, int, int]] = []
+        self.pending: list[tuple[int, ...]] = []
+        self.settled = 0
         self.slot = recorder.board_slot(Kind.FETCH, loader)
         self.phase = (self.slot >> 3) + f.L_PHASE
         self.fetches = recorder.total_slot(Kind.FETCH, loader)
@@ -55,9 +55,11 @@ class Stream:
         self.idle = recorder.total_slot(Kind.IDLE, loader)
         buckets = self.sample_times + f.T_BUCKETS
         self.hot = (
-            self.words, self.data, self.phase, buckets, self.ring, self.ring_count, self.next_sequence, loader,
+            recorder.words, recorder.bytes, self.phase, buckets, recorder.ring, recorder.ring_count,
+            recorder.next_sequence, loader,
         )  # fmt: skip
         recorder.board(self.slot, Kind.FETCH, loader, clock())
+        process.remembered.append(self.settle)
 
     def begins(self) -> None:
         self.count = self.longest = self.collating = 0
@@ -125,16 +127,9 @@ class Stream:
             self.count = whole
             self.samples += whole
         collate = now - collating if collating else 0
-        sequence = self.next_sequence()
-        at = self.ring + sequence % self.ring_count * RING_WORDS
-        words[at] = 0
-        pack_event(
-            self.data, (at + 1) << 3, Kind.FETCH, self.loader, start, now - start, self.count, collate, self.first
-        )
-        words[at] = sequence
         cpu = thread_time_ns() - self.cpu_began if self.cpu_began else 0
         idle = start - self.ended if self.ended else 0
-        self.pending.append((sequence, now - start, collate, idle, cpu, self.longest))
+        self.pending.append((start, now - start, collate, idle, cpu, self.longest, self.count, self.first))
         self.batches = batches = self.batches + 1
         words[phase + 2] = batches
         words[phase + 3] = self.samples
@@ -142,7 +137,7 @@ class Stream:
             self.ended = now  # elsewhere it waits for no index, but runs the loop's body
         words[phase] = now << 2 | 3  # FETCH_IDLE
         self.spent += clock() - now + self.unit * self.count
-        if len(self.pending) >= PENDING or batches < PENDING:
+        if now - self.settled > SOON or len(self.pending) >= MANY:
             self.settle()
 
     def rests(self) -> None:
@@ -154,12 +149,14 @@ class Stream:
         self.words[self.phase] = now << 2 | f.FETCH_IDLE
 
     def settle(self) -> None:
-        """Bring the totals up to date. Until then, the ring has what they lack."""
+        """Write down the batches that are only remembered so far."""
         if not self.pending:
             return
-        begun = clock()
+        self.settled = begun = clock()
         pending, self.pending = self.pending, []
         recorder, words, samples = self.recorder, self.words, self.sample_times
+        for start, fetch, collate, _, _, _, count, first in pending:
+            recorder.event(Kind.FETCH, self.loader, start, fetch, count, collate, first)
         recorder.totals(self.fetches, [one[1] for one in pending])
         recorder.totals(self.collates, [one[2] for one in pending if one[2]])
         recorder.totals(self.idle, [one[3] for one in pending if one[3]])
@@ -167,7 +164,6 @@ class Stream:
         # How often a sample took how long is counted at once; how long they took in all, here.
         words[samples + f.T_SUM] += sum(one[1] - one[2] for one in pending if one[2])
         words[samples + f.T_MAX] = max(words[samples + f.T_MAX], *(one[5] for one in pending))
-        words[(self.slot >> 3) + f.L_THROUGH] = pending[-1][0]
         recorder.cost(self.spent + clock() - begun, len(pending))
         self.spent = 0
 

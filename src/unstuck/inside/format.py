@@ -43,7 +43,7 @@ BOARD_TEXT = 256
 BOARD_COPY = 8 * WORD + BOARD_TEXT
 BOARD_ENTRY = 8 * WORD + 2 * BOARD_COPY
 B_KIND, B_KEY, B_SINCE, B_A, B_B, B_C, B_D, B_TEXT_LENGTH = range(8)
-L_PHASE, L_ONE, L_TWO, L_THREE, L_THROUGH = range(1, 6)
+L_PHASE, L_ONE, L_TWO, L_THREE = range(1, 5)
 LOADER_WAITS, LOADER_BODY = range(2)  # live: batches in all, optimizer steps
 FETCH_BEGINS, FETCH_SAMPLE, FETCH_COLLATE, FETCH_IDLE = range(4)  # live: index, batches, samples
 

@@ -9,9 +9,9 @@ from . import exits
 from . import format as f
 from .describe import describe_iterator, describe_loader, type_name
 from .exceptions import message_of
-from .format import RING_WORDS, ROLE_MAIN, Kind
+from .format import ROLE_MAIN, Kind
 from .process import process, write_rank
-from .recorder import Recorder, clock, pack_event
+from .recorder import Recorder, clock
 from .weak import ByIdentity
 
 
@@ -20,7 +20,7 @@ class Entry:
 
     __slots__ = (
         "batches", "begun", "bodies", "cursor", "dataset_length", "description", "first_waits", "length", "live",
-        "number", "passes", "pending", "pids", "recorder", "slot", "spent", "starts", "steps", "waits",
+        "number", "passes", "pending", "pids", "recorder", "settled", "slot", "spent", "starts", "steps", "waits",
     )  # fmt: skip
 
     def __init__(self, number: int, description: str) -> None:
@@ -33,7 +33,8 @@ class Entry:
         self.begun = self.spent = 0
         self.pids: tuple[int, ...] = ()
         self.cursor: Cursor | None = None  # of the newest pass
-        self.pending: list[tuple[int, int, int, int]] = []  # steps that are not in the totals yet
+        self.pending: list[tuple[int, int, int, int, int]] = []  # steps that are not written down yet
+        self.settled = 0
 
     def bind(self, recorder: Recorder) -> None:
         """Describe the loader in this process's recording; again in a forked child that goes on using it."""
@@ -45,20 +46,21 @@ class Entry:
         self.bodies = recorder.total_slot(Kind.BODY, self.number)
         self.starts = recorder.total_slot(Kind.ITERATOR, self.number)
         self.pending = []  # after a fork it has what belongs into the parent's recording
+        process.remembered.append(self.settle)
         self.recorder = recorder  # last: a signal handler may raise on any line above
 
     def settle(self) -> None:
-        """Bring the totals up to date, then mark how far they go: what is newer, a reader takes from the ring."""
+        """Write down the steps that are only remembered so far."""
         recorder = self.recorder
         if recorder is None or not self.pending:
             return
-        begun = clock()
+        self.settled = begun = clock()
         pending, self.pending = self.pending, []
-        words = recorder.words
-        recorder.totals(self.waits, [wait for _, wait, batch, _ in pending if batch])
-        recorder.totals(self.first_waits, [wait for _, wait, batch, _ in pending if not batch])
-        recorder.totals(self.bodies, [body for _, _, _, body in pending if body])
-        words[self.live + f.L_THROUGH] = pending[-1][0]
+        for start, wait, batch, number, body in pending:
+            recorder.event(WAIT, self.number, start, wait, batch, number, body)
+        recorder.totals(self.waits, [one[1] for one in pending if one[2]])
+        recorder.totals(self.first_waits, [one[1] for one in pending if not one[2]])
+        recorder.totals(self.bodies, [one[4] for one in pending if one[4]])
         recorder.cost(self.spent + clock() - begun, len(pending))
         self.spent = 0
 
@@ -121,8 +123,7 @@ class Cursor:
     """Where one iterator stands. A step is what lies between two calls of its `__next__`."""
 
     __slots__ = (
-        "arrived", "batch", "data", "entry", "here", "loader", "next_sequence", "number", "phase", "recorder", "ring",
-        "ring_count", "steps_seen", "words",
+        "arrived", "batch", "entry", "here", "loader", "number", "phase", "recorder", "steps_seen", "words",
     )  # fmt: skip
 
     def __init__(self, entry: Entry, recorder: Recorder, workers: int) -> None:
@@ -134,29 +135,21 @@ class Cursor:
         self.bind(recorder)
 
     def bind(self, recorder: Recorder) -> None:
-        self.words, self.data = recorder.words, recorder.bytes
-        self.ring, self.ring_count = recorder.ring, recorder.ring_count
-        self.next_sequence = recorder.next_sequence
+        self.words = recorder.words
         self.phase = self.entry.live + f.L_PHASE
         self.steps_seen = process.optimizer_steps
         self.recorder = recorder  # last: a signal handler may raise on any line above
 
     def arrives(self, start: int) -> None:
-        """A batch is here. All in one place, over words: this runs for every step there is.
+        """A batch is here. All in one place, because this runs for every step there is.
 
-        Totals are brought up to date once in a while; until then the ring has what they lack.
+        What is going on is on the board at once; that it was so is written down together with the steps around it,
+        after a tenth of a second at the latest: in one go, that costs a quarter.
         """
         now = clock()
-        words, batch, entry, phase = self.words, self.batch, self.entry, self.phase
-        arrived = self.arrived
-        body = start - arrived if arrived else 0
-        sequence = self.next_sequence()
-        at = self.ring + sequence % self.ring_count * RING_WORDS
-        words[at] = 0
-        pack_event(self.data, (at + 1) << 3, WAIT, self.loader, start, now - start, batch, self.number, body)
-        words[at] = sequence
+        words, batch, entry, phase, arrived = self.words, self.batch, self.entry, self.phase, self.arrived
         pending = entry.pending
-        pending.append((sequence, now - start, batch, body))
+        pending.append((start, now - start, batch, self.number, start - arrived if arrived else 0))
         self.arrived = now
         self.batch = batch + 1
         entry.batches = batches = entry.batches + 1
@@ -169,7 +162,7 @@ class Cursor:
         words[phase] = now << 2 | 1  # LOADER_BODY
         if not batch & 7:
             entry.spent += (clock() - now) << 3  # one in eight stands for all
-        if len(pending) >= PENDING:
+        if now - entry.settled > SOON or len(pending) >= MANY:
             entry.settle()
 
     def body_ends(self, now: int) -> None:
@@ -184,13 +177,13 @@ class Cursor:
         now = clock()
         entry, recorder = self.entry, self.recorder
         self.body_ends(start)
-        entry.settle()
+        process.settle()
         recorder.event(Kind.PASS_END, entry.number, start, now - start, self.batch, self.number)
         entry.show(Kind.PASS_END, now, self.batch)
 
     def fails(self, error: Exception) -> None:
         """An exception is leaving `__next__`: learn who died before the parent's own clean-up reaps them."""
-        self.entry.settle()
+        process.settle()
         exits.note_dead_workers(exits.PATIENCE if isinstance(error, BROKEN) else 0)
 
 
@@ -286,7 +279,7 @@ def _when_gone(entry: Entry) -> None:
 
 STANDARD_SAMPLERS = ("SequentialSampler", "RandomSampler", "BatchSampler")
 WAIT = Kind.WAIT
-PENDING = 64  # steps after which the totals are brought up to date
+SOON, MANY = 100_000_000, 64  # nanoseconds, steps: what is remembered is written down
 BROKEN = (OSError, EOFError, RuntimeError)  # what a dying worker looks like from here, a moment before its status shows
 _entries: ByIdentity[Entry] = ByIdentity(_when_gone)
 REMEMBERED = 64  # a description may hold a counter, and then no two are the same

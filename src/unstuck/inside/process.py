@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import os
 import sys
+from collections.abc import Callable
 
 from . import format as f
 from .recorder import Recorder, clock, started_ticks
@@ -23,7 +24,7 @@ KEPT_WORKERS = 64  # recordings of workers that are kept for each parent: 15 MB
 class Process:
     """The recording of the running process, or the decision not to have one."""
 
-    __slots__ = ("folder", "loader", "optimizer_steps", "pid", "recorder", "refused", "said")
+    __slots__ = ("folder", "loader", "optimizer_steps", "pid", "recorder", "refused", "remembered", "said")
 
     def __init__(self) -> None:
         self.recorder: Recorder | None = None
@@ -32,6 +33,7 @@ class Process:
         self.pid = os.getpid()
         self.optimizer_steps = 0
         self.said: list[str] = []  # exceptions that were kept, as JSON
+        self.remembered: list[Callable[[], None]] = []  # who has something that is not written down yet
         self.loader = 0  # number of the loader that was asked last
         os.register_at_fork(after_in_child=self._after_fork)
 
@@ -44,6 +46,7 @@ class Process:
         recorder, self.recorder = self.recorder, None
         self.pid = os.getpid()
         self.said = []
+        self.remembered = []
         self.optimizer_steps = 0
         self.refused = False
         if recorder is not None:
@@ -83,7 +86,13 @@ class Process:
     def _at_exit(self) -> None:
         self.ended(f.ENDED_EXIT)
 
+    def settle(self) -> None:
+        """Have everything written down that is only remembered so far."""
+        for write in self.remembered:
+            write()
+
     def ended(self, how: int) -> None:
+        self.settle()
         recorder = self.recorder
         if recorder is not None and recorder.words[f.H_ENDED] == 0:
             recorder.words[f.H_ENDED_HOW] = how

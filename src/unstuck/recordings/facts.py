@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +25,6 @@ PHASES = {
     Kind.IDLE: "waiting for an index",
 }
 NOTHING = f.MASK
-EMPTY = [0] * (f.TOTAL_WORDS - f.T_SUM)
 
 
 class Facts:
@@ -76,14 +74,9 @@ class Facts:
         """Notes of one kind, in the order they were written."""
         return [one for one in self.notes if one[f.R_KIND] == kind and key in (None, one[f.R_KEY])]
 
-    def timing(self, kind: int, key: int, more: Iterable[int] = ()) -> Timing:
-        """The totals of a kind, and what is still missing from them."""
-        total = list(self.totals.get((kind, key), EMPTY))
-        for nanoseconds in more:
-            total[0] += nanoseconds
-            total[1] = max(total[1], nanoseconds)
-            total[2 + nanoseconds.bit_length()] += 1
-        return _seconds(sum(total[2:]), *total)
+    def timing(self, kind: int, key: int) -> Timing:
+        total = self.totals.get((kind, key))
+        return _seconds(sum(total[2:]), *total) if total else Timing()
 
     def events(self, kind: int, key: int | None = None) -> list[list[int]]:
         """The same of frequent events, as far back as the ring goes."""
@@ -102,7 +95,6 @@ class Facts:
         lengths = self.noted(Kind.LENGTH, number)
         failures = self.noted(Kind.ITERATOR_FAILED, number)
         board = next((one for one in self.board if one.key == number and one.kind in LOADER_KINDS), None)
-        unsettled = self.recording.after(board.through, Kind.WAIT, number) if board else []
         fields = {
             "number": number,
             "dataset": known.pop("dataset_inner", None) or "",
@@ -111,11 +103,9 @@ class Facts:
             "optimizer_steps": board.d if board else 0,
             "now": PHASES.get(board.kind, "") if board else "",
             "now_since": self.at(board.since) if board else 0.0,
-            "waits": self.timing(Kind.WAIT, number, (one[f.R_DURATION] for one in unsettled if one[f.R_A])),
-            "first_waits": self.timing(
-                Kind.FIRST_WAIT, number, (one[f.R_DURATION] for one in unsettled if not one[f.R_A])
-            ),
-            "bodies": self.timing(Kind.BODY, number, (one[f.R_C] for one in unsettled if one[f.R_C])),
+            "waits": self.timing(Kind.WAIT, number),
+            "first_waits": self.timing(Kind.FIRST_WAIT, number),
+            "bodies": self.timing(Kind.BODY, number),
             "starts": self.timing(Kind.ITERATOR, number),
             "dataset_length": max((one[f.R_A] for one in lengths), default=0) - 1,
             "length": lengths[-1][f.R_B] - 1 if lengths else None,
@@ -135,14 +125,13 @@ class Facts:
 
     def _fetching_for(self, number: int) -> Fetching:
         board = next((one for one in self.board if one.key == number and one.kind in FETCH_KINDS), None)
-        unsettled = self.recording.after(board.through, Kind.FETCH, number) if board else []
         return Fetching(
             loader=number,
             batches=board.a if board else 0,
             samples=board.b if board else 0,
-            fetches=self.timing(Kind.FETCH, number, (one[f.R_DURATION] for one in unsettled)),
+            fetches=self.timing(Kind.FETCH, number),
             sample_times=self.timing(Kind.SAMPLE, number),
-            collates=self.timing(Kind.COLLATE, number, (one[f.R_B] for one in unsettled if one[f.R_B])),
+            collates=self.timing(Kind.COLLATE, number),
             cpu=self.timing(Kind.FETCH_CPU, number),
             idle=self.timing(Kind.IDLE, number),
             handovers=self.timing(Kind.HANDOVER, 0),

@@ -31,7 +31,6 @@ class BoardEntry:
     def __init__(self, words: list[int], text: str, live: list[int]) -> None:
         self.kind, self.key, self.since, self.a, self.b, self.c, self.d, _ = words
         self.text = text
-        self.through = live[f.L_THROUGH]  # the last ring record that the totals hold
         since, phase = live[f.L_PHASE] >> 2, live[f.L_PHASE] & 3
         if since >= self.since and since:
             self._overtake(since, phase, live)
@@ -77,13 +76,6 @@ class Recording:
         """The newest stamp on anything that was written, or 0."""
         ends = [int((rows[:, f.R_START] + rows[:, f.R_DURATION]).max()) for rows in self._both() if len(rows)]
         return max([*ends, *(entry.since for entry in self.board())], default=0)
-
-    def after(self, sequence: int, kind: int, key: int) -> list[list[int]]:
-        """Ring records of a kind and key that are newer than a sequence number."""
-        rows = self._valid(f.S_RING)
-        wanted = (rows[:, f.R_SEQUENCE] > sequence) & (rows[:, f.R_KIND] == kind) & (rows[:, f.R_KEY] == key)
-        found: list[list[int]] = rows[wanted].tolist()
-        return found
 
     def _both(self) -> list[Words]:
         return [self._valid(f.S_RING), self._valid(f.S_NOTES)]
