@@ -104,12 +104,8 @@ def _overhead(evidence: Evidence) -> Overhead:
         per_sample_us=round(spent_in_workers / samples * 1e6, 2) if samples >= ENOUGH else None,
         share_of_step=round(spent / looped, 6) if looped else None,
         longest_us=round(max((one.cost.longest for one in evidence.recording or ()), default=0.0) * 1e6, 1),
-        recorded_bytes=_size(evidence.run.folder),
+        recorded_bytes=sum(one.size for one in evidence.recording or ()),
     )
-
-
-def _size(folder: str) -> int:
-    return sum(path.stat().st_size for path in Path(folder, "recordings").glob("*.rec")) if folder else 0
 
 
 def _notes(evidence: Evidence, judgements: list[Judgement]) -> list[str]:

@@ -145,6 +145,7 @@ class Process(msgspec.Struct, frozen=True, omit_defaults=True):
     last_step: float | None = None
     failures: list[Failure] = []  # the first that was raised, and the newest
     cost: Timing = Timing()
+    size: int = 0  # of its recording
     adapters_failed: list[str] = []
 
     @property

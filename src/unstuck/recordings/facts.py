@@ -64,6 +64,7 @@ class Facts:
             last_step=self.at(header[f.H_STEP_AT]) if header[f.H_STEPS] else None,
             failures=[self._failure(said) for said in self.recording.last_words()],
             cost=_seconds(header[f.H_COST_COUNT], header[f.H_COST], header[f.H_COST_MAX]),
+            size=header[f.H_SIZE],
             adapters_failed=[self.recording.string(one[f.R_A]) for one in self.noted(Kind.ADAPTER_FAILED)],
         )
 
