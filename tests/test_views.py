@@ -30,7 +30,7 @@ def shown(given, width=110):
 
 
 def test_the_block_says_state_cause_evidence_remedy_consequence_folder_and_cost():
-    lines = shown(report())
+    lines = shown(report(), 180)
 
     assert lines[0].startswith("unstuck · crashed ")
     assert lines[1].startswith("worker_python_exception.py:25 raised ValueError in DataLoader worker")
