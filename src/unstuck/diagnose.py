@@ -14,6 +14,7 @@ from .probes import journal
 from .rules.engine import judge, rank_findings
 
 ENOUGH = 100  # steps or samples: over fewer, what is done once at the start is all there is
+A_WHILE = 1.0  # seconds of looping, for the same reason
 
 
 def diagnose(folder: str | Path) -> Report:
@@ -102,7 +103,7 @@ def _overhead(evidence: Evidence) -> Overhead:
         total_ms=round((spent + spent_in_workers) * 1e3, 3),
         per_step_us=round(spent / batches * 1e6, 2) if batches >= ENOUGH else None,
         per_sample_us=round(spent_in_workers / samples * 1e6, 2) if samples >= ENOUGH else None,
-        share_of_step=round(spent / looped, 6) if looped else None,
+        share_of_step=round(spent / looped, 6) if looped >= A_WHILE else None,
         longest_us=round(max((one.cost.longest for one in evidence.recording or ()), default=0.0) * 1e6, 1),
         recorded_bytes=sum(one.size for one in evidence.recording or ()),
     )

@@ -260,3 +260,19 @@ def test_the_traceback_of_an_uncaught_exception_is_the_users_alone(recorded: Rec
     run = recorded(BEGIN + f"for batch in DataLoader(Bad(), batch_size=4, num_workers={workers}): pass")
     assert "KeyError" in run.err
     assert "unstuck" not in run.err
+
+
+def test_a_program_that_puts_its_own_hook_in_place_is_still_known_to_have_crashed(recorded: Recorded) -> None:
+    run = recorded("""
+        import sys
+        import torch
+        sys.excepthook = lambda *_: print("mine")
+        folder = "/runs/experiment"
+        sys.last_value = None
+        try:
+            raise KeyError("lost")
+        except KeyError as error:
+            sys.last_value = error  # as Python leaves it, before it calls the hook
+    """)
+    (failure,) = run.main.process().failures
+    assert (failure.how, failure.type, failure.paths) == ("uncaught", "KeyError", [])

@@ -137,3 +137,20 @@ for epoch in range(5):
 """
     ).succeeded()
     assert [(one.passes, one.batches) for one in run.main.process().loaders] == [(5, 10)]
+
+
+def test_a_loader_made_anew_every_epoch_is_one_loader_whatever_its_dataset_counts(recorded: Recorded) -> None:
+    run = recorded("""
+        from torch.utils.data import DataLoader
+
+        class Counted(list):
+            def __init__(self, epoch):
+                super().__init__(range(6))
+                self.epoch = epoch
+
+        for epoch in range(300):
+            for batch in DataLoader(Counted(epoch), batch_size=3):
+                pass
+    """)
+    (loader,) = run.succeeded().main.process().loaders
+    assert (loader.passes, loader.batches) == (300, 600)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import json
 import os
 import sys
@@ -11,7 +12,7 @@ from typing import Any
 
 from . import format as f
 from .exits import note_dead_workers
-from .guard import HERE, clean, quietly
+from .guard import HERE, clean, is_library, quietly
 from .process import process
 from .recorder import clock
 
@@ -52,7 +53,7 @@ def describe(error: BaseException, how: str, facts: dict[str, Any]) -> dict[str,
             {"file": frame.f_code.co_filename, "line": line, "function": frame.f_code.co_name} for frame, line in frames
         ][-FRAMES:],
         "causes": _causes(error),
-        "paths": _paths(error, [frame for frame, _ in frames]),
+        "paths": _paths(error, [frame for frame, _ in frames], everywhere="position" in facts),
         "shm": _shm(),
     }
     known.update(facts)
@@ -89,11 +90,17 @@ def _causes(error: BaseException) -> list[dict[str, str]]:
     return causes
 
 
-def _paths(error: BaseException, frames: list[FrameType]) -> list[str]:
-    """Files the error may be about: the one it names, then those the innermost frames hold. Nothing is opened."""
+def _paths(error: BaseException, frames: list[FrameType], *, everywhere: bool) -> list[str]:
+    """Files the error may be about: the one it names, then those the innermost frames hold. Nothing is opened.
+
+    All frames of a fetch are about its sample. Elsewhere only those of the libraries that the user's line called are:
+    in its own lie the program's folders.
+    """
     found: list[str] = []
     candidates: list[object] = [error.filename] if isinstance(error, OSError) else []
     for frame in reversed(frames):
+        if not everywhere and not is_library(frame.f_code.co_filename):
+            break
         candidates += list(frame.f_locals.values())[:60]
     for candidate in candidates:
         path = _as_path(candidate)
@@ -130,6 +137,7 @@ def install_hooks() -> None:
     """Uncaught exceptions of the main thread and of threads, on their way to whoever prints them."""
     _wrap_main_hook()
     _wrap_thread_hook()
+    atexit.register(quietly, _at_exit)
 
 
 def _wrap_main_hook() -> None:
@@ -156,9 +164,17 @@ def _wrap_thread_hook() -> None:
     threading.excepthook = excepthook
 
 
+def _at_exit() -> None:
+    """The same where somebody has put another hook in the place of ours: Python remembers what it printed last."""
+    error = getattr(sys, "last_exc", None) or getattr(sys, "last_value", None)
+    if isinstance(error, BaseException) and not hasattr(sys, "ps1") and _identity(error) != process.ended_by:
+        uncaught(error)
+
+
 def uncaught(error: BaseException) -> None:
     """The exception that ends the program, with what was remembered of it where it was raised."""
     if not isinstance(error, SystemExit):
+        process.ended_by = _identity(error)
         note_dead_workers()
         keep(error, "uncaught")
 

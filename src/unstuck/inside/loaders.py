@@ -19,12 +19,13 @@ class Entry:
     """One DataLoader: its number, how often it was iterated, how much it gave."""
 
     __slots__ = (
-        "batches", "begun", "bodies", "cursor", "dataset_length", "description", "first_waits", "length", "live",
+        "batches", "begun", "bodies", "cursor", "dataset_length", "description", "first_waits", "key", "length", "live",
         "number", "passes", "pending", "pids", "recorder", "settled", "slot", "spent", "starts", "steps", "waits",
     )  # fmt: skip
 
-    def __init__(self, number: int, description: str) -> None:
+    def __init__(self, number: int, key: str, description: str) -> None:
         self.number = number
+        self.key = key
         self.description = description
         self.recorder: Recorder | None = None
         self.passes = self.batches = self.steps = 0
@@ -262,19 +263,18 @@ def _is_standard(sampler: object) -> bool:
 
 
 def _new_entry(description: dict[str, Any]) -> Entry:
-    """A loader that is made anew every epoch, at the same line and in the same way, is one loader to its user."""
-    text = json.dumps(description, ensure_ascii=False, default=type_name)
-    entry = _gone.pop(text, None)
+    """A loader that is made anew every epoch, at the same line for the same kind of dataset, is one to its user."""
+    key = json.dumps([description[name] for name in ("created", "type", "dataset_inner")], default=type_name)
+    entry = _gone.pop(key, None)
     if entry is None:
         _count.append(None)
-        entry = Entry(len(_count), text)
+        text = json.dumps(description, ensure_ascii=False, default=type_name)
+        entry = Entry(len(_count), key, text)
     return entry
 
 
 def _when_gone(entry: Entry) -> None:
-    if len(_gone) >= REMEMBERED:
-        _gone.clear()
-    _gone[entry.description] = entry
+    _gone[entry.key] = entry
 
 
 STANDARD_SAMPLERS = ("SequentialSampler", "RandomSampler", "BatchSampler")
@@ -282,6 +282,5 @@ WAIT = Kind.WAIT
 SOON, MANY = 100_000_000, 64  # nanoseconds, steps: what is remembered is written down
 BROKEN = (OSError, EOFError, RuntimeError)  # what a dying worker looks like from here, a moment before its status shows
 _entries: ByIdentity[Entry] = ByIdentity(_when_gone)
-REMEMBERED = 64  # a description may hold a counter, and then no two are the same
-_gone: dict[str, Entry] = {}  # by description: loaders that no longer exist
+_gone: dict[str, Entry] = {}  # loaders that no longer exist, by what makes a new one the same
 _count: list[None] = []

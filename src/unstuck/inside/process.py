@@ -24,7 +24,7 @@ KEPT_WORKERS = 64  # recordings of workers that are kept for each parent: 15 MB
 class Process:
     """The recording of the running process, or the decision not to have one."""
 
-    __slots__ = ("folder", "loader", "optimizer_steps", "pid", "recorder", "refused", "remembered", "said")
+    __slots__ = ("ended_by", "folder", "loader", "optimizer_steps", "pid", "recorder", "refused", "remembered", "said")
 
     def __init__(self) -> None:
         self.recorder: Recorder | None = None
@@ -32,6 +32,7 @@ class Process:
         self.refused = False
         self.pid = os.getpid()
         self.optimizer_steps = 0
+        self.ended_by: tuple[object, ...] = ()  # identity of the exception that nobody caught
         self.said: list[str] = []  # exceptions that were kept, as JSON
         self.remembered: list[Callable[[], None]] = []  # who has something that is not written down yet
         self.loader = 0  # number of the loader that was asked last
