@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import chain
+from itertools import chain, pairwise
 from time import thread_time_ns
 from types import TracebackType
 from typing import Any
 
 from . import exceptions
 from . import format as f
-from .format import MASK, RING_WORDS, Kind
+from .format import MASK, Kind
 from .guard import Guard
 from .process import process
-from .recorder import Recorder, clock, pack_event
+from .recorder import Recorder, clock
 
 NO_INDEX = -1
 CPU_EVERY = 8  # batches: asking for a thread's processor time is a system call
-SOON, MANY = 100_000_000, 64  # nanoseconds, batches: what is remembered is written down
+SOON, MANY = 100_000_000, 256  # nanoseconds, batches or samples: what is remembered is written down
 SHOWN = 64  # indices of a failing batch that are written down
 END = object()
 LAST = (END,)
@@ -29,9 +29,9 @@ class Stream:
     """What one process fetches for one loader: all of it so far, and the batch at hand."""
 
     __slots__ = (
-        "batches", "collates", "collating", "count", "cpu", "cpu_began", "ended", "fetches", "first", "guard", "hot",
-        "idle", "in_worker", "index", "loader", "longest", "pending", "phase", "recorder", "sample_times", "samples",
-        "settled", "slot", "spent", "started", "unit", "words",
+        "batches", "collates", "collating", "cpu", "cpu_began", "ended", "fetches", "guard", "idle", "in_worker",
+        "index", "loader", "marks", "numbers", "pending", "phase", "recorder", "remembered", "sample_times", "samples",
+        "settled", "slot", "spent", "started", "unit", "waiting", "words",
     )  # fmt: skip
 
     def __init__(self, recorder: Recorder, loader: int, guard: Guard) -> None:
@@ -40,12 +40,13 @@ class Stream:
         self.words = recorder.words
         self.loader = loader
         self.in_worker = loader == 0 and recorder.words[f.H_ROLE] == f.ROLE_WORKER
-        self.batches = self.samples = self.ended = self.spent = self.unit = self.longest = 0
-        self.count = self.collating = self.started = self.cpu_began = 0
-        self.first = NO_INDEX
+        self.batches = self.samples = self.ended = self.spent = self.unit = self.settled = self.remembered = 0
+        self.collating = self.started = self.cpu_began = 0
         self.index: Any = None
-        self.pending: list[tuple[int, ...]] = []
-        self.settled = 0
+        self.marks: list[int] = []  # when each sample of the batch at hand was begun
+        self.numbers: list[int] = []  # and its index
+        self.pending: list[tuple[int, ...]] = []  # batches that are not written down yet
+        self.waiting: list[tuple[list[int], list[int], int]] = []  # and samples
         self.slot = recorder.board_slot(Kind.FETCH, loader)
         self.phase = (self.slot >> 3) + f.L_PHASE
         self.fetches = recorder.total_slot(Kind.FETCH, loader)
@@ -53,17 +54,12 @@ class Stream:
         self.collates = recorder.total_slot(Kind.COLLATE, loader)
         self.cpu = recorder.total_slot(Kind.FETCH_CPU, loader)
         self.idle = recorder.total_slot(Kind.IDLE, loader)
-        buckets = self.sample_times + f.T_BUCKETS
-        self.hot = (
-            recorder.words, recorder.bytes, self.phase, buckets, recorder.ring, recorder.ring_count,
-            recorder.next_sequence, loader,
-        )  # fmt: skip
         recorder.board(self.slot, Kind.FETCH, loader, clock())
         process.remembered.append(self.settle)
 
     def begins(self) -> None:
-        self.count = self.longest = self.collating = 0
-        self.first = NO_INDEX
+        self.marks, self.numbers = [], []
+        self.collating = 0
         self.index = None
         self.cpu_began = 0 if self.batches % CPU_EVERY else thread_time_ns()
         self.started = start = clock()
@@ -72,42 +68,28 @@ class Stream:
     def taken(self, indices: list[Any]) -> Iterator[Any]:
         """The batch's indices, one by one: when the fetcher takes the next, the sample before it is done.
 
-        All in one loop over local names, because this runs for every sample there is.
+        Little more than the time is noted here, because this runs for every sample there is; what goes on is on the
+        board at once.
         """
-        words, data, phase, buckets, ring, ring_count, next_sequence, loader = self.hot
-        mark = 0
-        number = NO_INDEX
-        recorder = self.recorder
+        recorder, words, phase, marks, numbers = self.recorder, self.words, self.phase, self.marks, self.numbers
         for index in chain(list.__iter__(indices), LAST):
             try:
                 if process.recorder is recorder:  # else the sample has forked, and this is the child
                     now = clock()
-                    if mark:
-                        spent = now - mark
-                        words[buckets + spent.bit_length()] += 1
-                        sequence = next_sequence()
-                        at = ring + sequence % ring_count * RING_WORDS
-                        words[at] = 0
-                        pack_event(data, (at + 1) << 3, SAMPLE, loader, mark, spent, number, self.samples, 0)
-                        words[at] = sequence
-                        self.count += 1
-                        self.samples += 1
-                        self.longest = max(self.longest, spent)
+                    marks.append(now)
                     if index is END:
                         self.collating = now
                         words[phase] = now << 2 | 2  # FETCH_COLLATE
                         return
                     number = index if type(index) is int and LEAST <= index <= MOST else NO_INDEX
-                    if not mark:
-                        self.first = number
+                    numbers.append(number)
                     self.index = index
-                    mark = now
                     if type(index) is str:
-                        recorder.board_text(self.slot, SAMPLE, loader, now, index, self.batches, self.samples)
+                        recorder.board_text(self.slot, SAMPLE, self.loader, now, index, self.batches, self.samples)
                     else:
                         words[phase + 1] = number & MASK
                         words[phase] = now << 2 | 1  # FETCH_SAMPLE
-                    if self.count == 1:
+                    if len(numbers) == 2:
                         self.unit = clock() - now  # what one sample costs; it stands for all of the batch
             except Exception as error:
                 if self.guard.theirs(error):
@@ -120,50 +102,60 @@ class Stream:
 
     def ends(self, whole: int) -> None:
         """The batch is done. `whole`: that many samples were taken as one list, and are only counted."""
-        start, collating = self.started, self.collating  # read before the clock: threads may share a loader
+        start, collating, marks = self.started, self.collating, self.marks  # before the clock: threads share a loader
         now = clock()
         words, phase = self.words, self.phase
-        if whole:
-            self.count = whole
-            self.samples += whole
-        collate = now - collating if collating else 0
+        count = whole or max(len(marks) - 1, 0)
         cpu = thread_time_ns() - self.cpu_began if self.cpu_began else 0
         idle = start - self.ended if self.ended else 0
-        self.pending.append((start, now - start, collate, idle, cpu, self.longest, self.count, self.first))
+        collate = now - collating if collating else 0
+        numbers = self.numbers
+        self.pending.append((start, now - start, collate, idle, cpu, count, numbers[0] if numbers else NO_INDEX))
+        self.waiting.append((marks, numbers, self.samples))
+        self.samples = samples = self.samples + count
         self.batches = batches = self.batches + 1
         words[phase + 2] = batches
-        words[phase + 3] = self.samples
+        words[phase + 3] = samples
         if self.in_worker:
             self.ended = now  # elsewhere it waits for no index, but runs the loop's body
         words[phase] = now << 2 | 3  # FETCH_IDLE
-        self.spent += clock() - now + self.unit * self.count
-        if now - self.settled > SOON or len(self.pending) >= MANY:
+        self.remembered += count
+        self.spent += clock() - now + self.unit * count
+        if now - self.settled > SOON or self.remembered >= MANY or len(self.pending) >= MANY:
             self.settle()
 
     def rests(self) -> None:
-        """The dataset has ended, or raised: there is no batch."""
+        """The dataset has ended, or raised: there is no batch, but there may have been samples."""
         now = clock()
+        if self.marks:
+            self.waiting.append((self.marks, self.numbers, self.samples))
+            self.samples += len(self.marks) - 1
+            self.marks = []
         if self.in_worker:
             self.ended = now
         self.words[self.phase + 3] = self.samples
         self.words[self.phase] = now << 2 | f.FETCH_IDLE
 
     def settle(self) -> None:
-        """Write down the batches that are only remembered so far."""
-        if not self.pending:
+        """Write down the batches and samples that are only remembered so far."""
+        if not self.pending and not self.waiting:
             return
         self.settled = begun = clock()
         pending, self.pending = self.pending, []
-        recorder, words, samples = self.recorder, self.words, self.sample_times
-        for start, fetch, collate, _, _, _, count, first in pending:
+        waiting, self.waiting, self.remembered = self.waiting, [], 0
+        recorder = self.recorder
+        for marks, numbers, position in waiting:
+            spent = [after - before for before, after in pairwise(marks)]
+            ended = zip(marks, spent, numbers, strict=False)  # the last may have no end
+            for at, (mark, took, number) in enumerate(ended, position):
+                recorder.event(SAMPLE, self.loader, mark, took, number, at)
+            recorder.totals(self.sample_times, spent)
+        for start, fetch, collate, _, _, count, first in pending:
             recorder.event(Kind.FETCH, self.loader, start, fetch, count, collate, first)
         recorder.totals(self.fetches, [one[1] for one in pending])
         recorder.totals(self.collates, [one[2] for one in pending if one[2]])
         recorder.totals(self.idle, [one[3] for one in pending if one[3]])
         recorder.totals(self.cpu, [one[4] for one in pending if one[4]])
-        # How often a sample took how long is counted at once; how long they took in all, here.
-        words[samples + f.T_SUM] += sum(one[1] - one[2] for one in pending if one[2])
-        words[samples + f.T_MAX] = max(words[samples + f.T_MAX], *(one[5] for one in pending))
         recorder.cost(self.spent + clock() - begun, len(pending))
         self.spent = 0
 
@@ -172,7 +164,7 @@ class Stream:
         index = self.index if self.index is not None else _first_index(error.__traceback__)
         facts: dict[str, Any] = {
             "batch": self.batches,
-            "position": self.samples,
+            "position": self.samples + max(len(self.marks) - 1, 0),
             "index": index if type(index) in (int, str) else None,
             "collating": bool(self.collating or getattr(fetcher, "ended", False)),
         }
@@ -182,8 +174,8 @@ class Stream:
             exceptions.keep(error, "fetch", **facts)
         else:
             exceptions.remember(error, facts)
-        self.settle()
         self.rests()
+        self.settle()
 
 
 class Indices(list):  # type: ignore[type-arg]
