@@ -105,3 +105,20 @@ def test_small_shared_memory_is_made_for_the_training_alone(tmp_path):
 
     assert int(seen.stdout.split()[1]) == 8 << 20
     assert Path("/dev/shm").stat().st_dev == os.stat("/dev/shm").st_dev
+
+
+def test_the_counters_of_a_cgroup_are_read_on_after_the_process_in_it_has_ended(tmp_path):
+    try:
+        with surroundings({"memory": "64M"}) as around:
+            inside = subprocess.Popen([*around.outside, "sleep", "30"])
+            time.sleep(0.3)
+            before = host.sample(inside.pid, [], tmp_path, 0.0)
+            inside.kill()
+            time.sleep(0.1)  # now a zombie, in no cgroup of its own
+            after = host.sample(inside.pid, [], tmp_path, 0.5, host.groups_in(before))
+            inside.wait()
+    except Unavailable as reason:
+        pytest.skip(str(reason))
+
+    assert len(host.groups_in(before)) > 0
+    assert host.groups_in(after) == host.groups_in(before)

@@ -90,3 +90,14 @@ def test_a_saved_report_is_judged_again_to_the_same_verdict():
     saved = msgspec.json.decode(msgspec.json.encode(first), type=type(first))
 
     assert report_on(saved.evidence).findings == first.findings
+
+
+def test_a_counter_that_moved_counts_though_the_last_look_came_too_late_to_read_it():
+    found = evidence("worker-oom-killed", "found")
+    (host,) = found.host
+    late = msgspec.structs.replace(host.samples[-1], oom_kills={"machine": 99}, processes=[])
+    host = msgspec.structs.replace(host, samples=[*host.samples, late])
+
+    report = report_on(msgspec.structs.replace(found, host=[host]))
+
+    assert report.findings[0].rule == "worker-oom-killed"

@@ -37,8 +37,9 @@ def test_every_rule_has_a_scenario_and_a_healthy_neighbour():
 
 
 @pytest.mark.scenario
-def test_the_same_kill_gets_the_same_verdict_twenty_times_whatever_exception_it_surfaces_as():
+@pytest.mark.parametrize(("name", "times"), [("worker-killed", 20), ("worker-oom-killed", 8)])
+def test_the_same_kill_gets_the_same_verdict_every_time_whatever_exception_it_surfaces_as(name, times):
     with ThreadPoolExecutor(2) as pool:
-        outcomes = list(pool.map(lambda _: run_in_passing(SCENARIOS["worker-killed"]), range(20)))
+        verdicts = list(pool.map(lambda _: outcome_of(name).verdict(), range(times)))
 
-    assert [one.verdict() for one in outcomes] == ["worker-killed"] * 20
+    assert verdicts == [name] * times

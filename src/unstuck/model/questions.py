@@ -45,13 +45,14 @@ def _unrecorded_worker(evidence: Evidence, pid: int) -> Process | None:
 
 def oom_kills(host: Host) -> dict[str, tuple[int, int]]:
     """Counters of the OOM killer that moved during the run: from, to. The machine's own counts where no cgroup does."""
-    if not host.samples:
-        return {}
-    first, last = host.samples[0].oom_kills, host.samples[-1].oom_kills
-    moved = {name: (first[name], last[name]) for name in first if last.get(name, 0) > first[name]}
+    first: dict[str, int] = {}
+    last: dict[str, int] = {}
+    for sample in host.samples:
+        last.update(sample.oom_kills)
+        first = {**sample.oom_kills, **first}
+    moved = {name: (first[name], last[name]) for name in first if last[name] > first[name]}
     groups = {name: counts for name, counts in moved.items() if name != "machine"}
-    counted = [name for name in first if name != "machine"]
-    return groups if counted else moved
+    return groups if any(name != "machine" for name in first) else moved
 
 
 def last_memory(host: Host, pid: int) -> Memory | None:

@@ -13,12 +13,16 @@ from ..model.evidence import Memory, Sample
 from . import cgroups
 
 
-def sample(pid: int, others: Iterable[int], folder: Path, at: float) -> Sample:
-    """One look, through the eyes of process `pid`: its cgroup, its mounts."""
+def sample(pid: int, others: Iterable[int], folder: Path, at: float, groups: Iterable[str] = ()) -> Sample:
+    """One look, through the eyes of process `pid`: its cgroup, its mounts.
+
+    `groups` are cgroups it is known to have been in: a process that has just ended is in none, and that is when their
+    counters matter most.
+    """
     memory = cgroups.memory(pid)
     meminfo = _fields(Path("/proc/meminfo"))
     machine = _fields(Path("/proc/vmstat")).get("oom_kill")
-    kills = dict(memory.oom_kills)
+    kills = {**cgroups.oom_kills_now(list(groups)), **memory.oom_kills}
     if machine is not None:
         kills["machine"] = machine
     shm = _disk(f"/proc/{pid}/root/dev/shm") or _disk("/dev/shm") or (None, None)
@@ -39,11 +43,15 @@ def sample(pid: int, others: Iterable[int], folder: Path, at: float) -> Sample:
 
 def counters_after(last: Sample, at: float) -> Sample:
     """The last sample with its counters as they stand now, after the processes are gone."""
-    kills = {**last.oom_kills, **cgroups.oom_kills_now([name for name in last.oom_kills if name != "machine"])}
+    kills = {**last.oom_kills, **cgroups.oom_kills_now(groups_in(last))}
     machine = _fields(Path("/proc/vmstat")).get("oom_kill")
     if machine is not None and "machine" in kills:
         kills["machine"] = machine
     return msgspec.structs.replace(last, at=round(at, 3), oom_kills=kills, processes=[])
+
+
+def groups_in(sample: Sample) -> list[str]:
+    return [name for name in sample.oom_kills if name != "machine"]
 
 
 def cpus(pid: int) -> int:

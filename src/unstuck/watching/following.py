@@ -51,7 +51,8 @@ class Following:
             place.bring_home(self.recordings, self.folder)
         self._meet_new()
         self._note_ended()
-        self._last = host.sample(self.pid, list(self._handles), self.folder, self.now())
+        groups = host.groups_in(self._last) if self._last is not None else []
+        self._last = host.sample(self.pid, list(self._handles), self.folder, self.now(), groups)
         self.journal.look(self._last)
 
     def anyone(self) -> bool:
