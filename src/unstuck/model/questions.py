@@ -13,9 +13,13 @@ STARTING = "starting the iterator"
 def user_line(failure: Failure) -> Place | None:
     """The innermost line that is the user's own; the innermost of all if none is."""
     for frame in reversed(failure.frames):
-        if not any(part in frame.file for part in LIBRARY) and not frame.file.startswith("<"):
+        if is_users(frame):
             return frame
     return failure.frames[-1] if failure.frames else None
+
+
+def is_users(place: Place | None) -> bool:
+    return place is not None and not any(part in place.file for part in LIBRARY) and not place.file.startswith("<")
 
 
 def abnormal_worker_exits(evidence: Evidence) -> list[tuple[Exit, Process]]:

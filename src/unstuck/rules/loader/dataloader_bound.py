@@ -15,8 +15,8 @@ What the evidence of this run points at: more workers while processors are idle 
 when all processors are in use, faster or nearer storage when workers wait rather than compute.
 
 ## How sure it is
-Certain of the shares: they are measured over every step. It speaks from 30 % waiting on, in a loop of at least ten
-batches and five seconds, so that a short trial or a warm-up stays quiet.
+Certain of the shares: they are measured over every step. It speaks from 30 % waiting and 2 ms a step on, in a loop of
+at least ten batches and five seconds, so that a short trial, a warm-up or a small model on data in memory stays quiet.
 """
 
 from __future__ import annotations
@@ -26,13 +26,14 @@ from math import ceil
 
 from ...model.evidence import Evidence, Fetching, Loader, Process
 from ...model.phrases import duration, line, many, percent, short
-from ...model.questions import host_of, loader_name, training_loaders, workers_of
+from ...model.questions import host_of, is_users, loader_name, training_loaders, workers_of
 from ...model.report import Finding, Remedy, Subject, Symptom
 from ...model.rule import rule
 
 SHARE = 0.3  # a GPU kept busy less than 70 % of the time is the usual mark of a loader that does not keep up
 BATCHES = 10
 SECONDS = 5.0  # of looping: below that, start-up effects are all there is
+LONG = 0.002  # seconds of waiting a step: below that, handing a batch over from a worker would cost as much
 COMPUTING = 0.7  # of a fetch spent on the processor: the rest is waiting for storage or sleep
 
 
@@ -40,7 +41,7 @@ COMPUTING = 0.7  # of a fetch spent on the processor: the rest is waiting for st
 def check(evidence: Evidence) -> Iterator[Finding]:
     for main, loader in training_loaders(evidence):
         waited, looped = loader.waits.total, loader.waits.total + loader.bodies.total
-        if loader.waits.count < BATCHES or looped < SECONDS or waited < SHARE * looped:
+        if loader.waits.count < BATCHES or looped < SECONDS or waited < SHARE * looped or loader.waits.mean < LONG:
             continue
         fetching = _fetching(evidence, main, loader)
         yield Finding(
@@ -50,7 +51,7 @@ def check(evidence: Evidence) -> Iterator[Finding]:
             node=main.node,
             rank=main.rank,
             pid=main.pid,
-            where=loader.reads_at or loader.created,
+            where=loader.reads_at if is_users(loader.reads_at) else loader.created,
             subject=Subject("loader", loader_name(loader)),
         )
 
@@ -104,7 +105,7 @@ def _seen(loader: Loader, fetching: list[Fetching]) -> Iterator[str]:
     count = sum(one.fetches.count for one in fetching)
     if not fetched or not count:
         return
-    where = f" ({line(loader.reads_at)})" if loader.reads_at else ""
+    where = f" ({line(loader.reads_at)})" if is_users(loader.reads_at) else ""
     yield (
         f"loading a batch takes {duration(fetched / count)}: {percent(own / fetched)} in the dataset's own code{where},"
         f" {percent(collated / fetched)} in collating"
@@ -124,7 +125,7 @@ def _remedy(loader: Loader, fetching: list[Fetching], cpus: int | None) -> Remed
     needed = ceil(per_batch / max(loader.bodies.mean, 1e-4)) + 1 if per_batch else loader.num_workers + 1
     most = needed if waiting or cpus is None else max(cpus - 1, 1)
     wanted = min(needed, most, 64)
-    place = short(loader.reads_at) or "the dataset"
+    place = short(loader.reads_at) if is_users(loader.reads_at) else "the dataset"
     cheaper = f"make {'collating' if collated > own else place} cheaper"
     if wanted > loader.num_workers:
         reason = f"loading a batch takes {duration(per_batch)}, training on it {duration(loader.bodies.mean)}"
