@@ -83,7 +83,7 @@ def _seen(process: Process, ranks: int) -> Iterator[str]:
     if newest is not None:
         yield reached(newest)
     if ranks > 1:
-        yield f"{ranks} ranks ended by an exception; this one was the first"
+        yield f"{ranks} processes ended by an exception; this one was the first"
 
 
 def _advice(process: Process) -> str:

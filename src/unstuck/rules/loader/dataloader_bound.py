@@ -34,6 +34,7 @@ SHARE = 0.3  # a GPU kept busy less than 70 % of the time is the usual mark of a
 BATCHES = 10
 SECONDS = 5.0  # of looping: below that, start-up effects are all there is
 LONG = 0.002  # seconds of waiting a step: below that, handing a batch over from a worker would cost as much
+WAITING_EACH = 4  # workers for each processor when they wait rather than compute: each costs memory all the same
 COMPUTING = 0.7  # of a fetch spent on the processor: the rest is waiting for storage or sleep
 
 
@@ -123,8 +124,8 @@ def _remedy(loader: Loader, fetching: list[Fetching], cpus: int | None) -> Remed
     share = _processor_share(fetching)
     waiting = share is not None and share < COMPUTING
     needed = ceil(per_batch / max(loader.bodies.mean, 1e-4)) + 1 if per_batch else loader.num_workers + 1
-    most = needed if waiting or cpus is None else max(cpus - 1, 1)
-    wanted = min(needed, most, 64)
+    most = WAITING_EACH * (cpus or 2) if waiting else max((cpus or 2) - 1, 1)
+    wanted = min(needed, most)
     place = short(loader.reads_at) if is_users(loader.reads_at) else "the dataset"
     cheaper = f"make {'collating' if collated > own else place} cheaper"
     if wanted > loader.num_workers:
