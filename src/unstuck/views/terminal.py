@@ -8,7 +8,6 @@ from pathlib import Path
 
 import msgspec
 from rich.console import Console
-from rich.markup import escape
 from rich.padding import Padding
 from rich.rule import Rule
 from rich.table import Table
@@ -120,10 +119,6 @@ def console_for(stream: object, width: int | None = None) -> Console:
     """A console that writes plain text where the stream is no terminal, however narrow the caller's world is."""
     console = Console(file=stream, highlight=False, markup=True, emoji=False, width=width)  # type: ignore[arg-type]
     return console if console.is_terminal or width else Console(file=stream, highlight=False, emoji=False, width=120)  # type: ignore[arg-type]
-
-
-def error_line(what: str, remedy: str) -> str:
-    return f"[bold red]unstuck:[/] {escape(what)}; {escape(remedy)}"
 
 
 if __name__ == "__main__":
