@@ -179,7 +179,10 @@ def test_however_python_is_started_main_and_workers_are_recorded(started: Starte
 @pytest.mark.scenario
 @pytest.mark.parametrize("context", ["fork", "spawn", "forkserver"])
 def test_workers_of_every_start_method_are_recorded(started: Started, context: str) -> None:
-    run = started(EPOCH.replace("num_workers=2", f"num_workers=2, multiprocessing_context={context!r}")).succeeded()
+    run = started(EPOCH.replace("num_workers=2", f"num_workers=2, multiprocessing_context={context!r}"))
+    # then it ends well. Python's own resource tracker may warn: with spawn it does so now and then without us too
+    told = [line for line in run.err.splitlines() if "resource_tracker" not in line and "warnings.warn" not in line]
+    assert (run.code, told) == (0, [])
     process = run.main.process()
     assert process.loaders[0].context == context
     assert sorted(one.process().pid for one in run.workers) == sorted(process.loaders[0].pids)
