@@ -27,7 +27,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "inside": set(),  # runs in the user's process, under another name, perhaps without unstuck around it
     "recording": {"inside.api"},  # for type checkers: the public API's way in must cost nothing
     "recordings": {"model", "inside.format"},
-    "probes": {"model", "recordings", "inside.format"},
+    "probes": {"model", "recordings", "inside.format", "inside.run_folder"},
     "rules": {"model"},  # a rule judges saved evidence: offline, in tests, on a colleague's machine
     "views": {"model"},  # a view that computes cannot be trusted
     "diagnose": {"", "model", "recordings", "probes", "trials", "rules"},

@@ -10,7 +10,7 @@ import pytest
 from unstuck.errors import UserError
 from unstuck.inside import run_folder
 from unstuck.watching import place
-from unstuck.watching.redaction import redact
+from unstuck.probes.redaction import redact
 
 
 def make_run(base, name, age):

@@ -4,13 +4,19 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import msgspec
+
 from . import __version__
+from .model.activities import activities
 from .model.evidence import Evidence
-from .model.questions import newest_loader
-from .model.report import Activity, NotChecked, Overhead, Report, RunName, Symptom
+from .model.look import Stall
+from .model.report import NotChecked, Overhead, Report, RunName, Symptom, Training
 from .model.rule import Judgement
+from .model.spending import spending
+from .model.standing import needs_patience, stands
 from .probes import folder as run_folder
-from .probes import journal
+from .probes import journal, live, snapshots, tree
+from .probes.look import Look, Tell
 from .rules.engine import judge, rank_findings
 
 ENOUGH = 100  # steps or samples: over fewer, what is done once at the start is all there is
@@ -27,13 +33,52 @@ def gather(folder: Path) -> Evidence:
     run = run_folder.run_of(folder)
     recorded = run_folder.recordings_of(folder, run)
     hosts, exits = journal.look(folder)
-    return Evidence(
+    evidence = Evidence(
         run=run,
         recording=recorded.processes or None,
         exits=recorded.exits + exits if recorded.processes or exits else None,
         host=hosts or None,
         unreadable=recorded.unreadable,
     )
+    return snapshots.added(evidence, folder)
+
+
+def diagnose_live(pid: int, tell: Tell, *, seconds: float = 0.0) -> Report:
+    """The verdict on a run that is going on, by any pid of it. Prepared or not: both kinds of evidence are used."""
+    pids = tree.run_of(pid)
+    folder = tree.run_folder(pids)
+    evidence = gather(folder) if folder is not None else live.unrecorded(pids)
+
+    def patience(seen: Look) -> float:
+        """Where something stands, but not for long enough to tell stuck from slow, only looking on can."""
+        now = live.added(evidence, seen)
+        return 0.0 if report_on(now).findings else needs_patience(now)
+
+    looked = live.looked_at(evidence, pids, tell, patience)
+    return report_on(live.sampled(looked, seconds, tell) if seconds else looked)
+
+
+def diagnose_stall(folder: Path, pid: int, stall: Stall) -> Report:
+    """The verdict on a recorded run whose watcher has seen it stand still."""
+    evidence = msgspec.structs.replace(gather(folder), stall=stall)
+    return report_on(live.looked_at(evidence, tree.run_of(pid), lambda _: None))
+
+
+def trainings(tell: Tell) -> list[Training]:
+    """Every training that can be seen on this machine, and what each is doing."""
+    found = []
+    for pids in tree.all_runs():
+        tell(f"looking at pid {pids[0]}")
+        evidence = live.glanced_at(pids)
+        seen = evidence.processes or []
+        doing = [f"rank {one.rank}: {one.doing}" if one.rank is not None else one.doing for one in activities(evidence)]
+        mains, workers = (sum(one.role == role for one in seen) for role in ("main", "worker"))
+        folder = tree.run_folder(pids)
+        command = " ".join(evidence.run.command)
+        found.append(
+            Training(pids[0], command, seen[0].age, len(seen), mains, workers, doing, str(folder) if folder else "")
+        )
+    return found
 
 
 def report_on(evidence: Evidence) -> Report:
@@ -45,7 +90,8 @@ def report_on(evidence: Evidence) -> Report:
         run=RunName(evidence.run.id, evidence.run.command, evidence.run.started, evidence.run.host),
         state=_state([one.symptom for one in findings if one.role == "root"], evidence),
         findings=findings,
-        activities=_activities(evidence),
+        activities=activities(evidence),
+        spent=spending(evidence),
         not_checked=_not_checked(judgements),
         overhead=_overhead(evidence),
         notes=_notes(evidence, judgements),
@@ -57,31 +103,9 @@ def _state(roots: list[str], evidence: Evidence) -> str:
     if roots:
         return min(roots, key=lambda symptom: Symptom(symptom).weight)
     recorded = evidence.recording or []
-    looked = bool(recorded) and not any(one.adapters_failed for one in recorded) and not evidence.unreadable
-    return "healthy" if looked and evidence.run.status in (0, None) else "unknown"
-
-
-def _activities(evidence: Evidence) -> list[Activity]:
-    found = []
-    for process in evidence.mains():
-        newest = newest_loader(process)
-        if newest is not None:
-            found.append(
-                Activity(
-                    rank=process.rank,
-                    doing=newest.now,
-                    since_s=newest.now_since,
-                    moving=process.alive,
-                    have=newest.batches,
-                    need=newest.length,
-                    unit="batches",
-                )
-            )
-        found += [
-            Activity(process.rank, one.name, one.since, process.alive, one.have, one.need or None, one.unit)
-            for one in process.progress
-        ]
-    return found
+    looked = bool(recorded or evidence.stacks) and not evidence.unreadable
+    looked = looked and not any(one.adapters_failed for one in recorded)
+    return "healthy" if looked and evidence.run.status in (0, None) and not stands(evidence) else "unknown"
 
 
 def _not_checked(judgements: list[Judgement]) -> list[NotChecked]:
@@ -117,12 +141,22 @@ def _notes(evidence: Evidence, judgements: list[Judgement]) -> list[str]:
         notes += [f"pid {process.pid}: adapter {failed}" for failed in process.adapters_failed]
     for host in evidence.host or ():
         notes += [f"{host.node}: {_unrecorded(name)}" for name in host.unrecorded]
-    if evidence.recording is None:
+    notes += _unseen(evidence)
+    if evidence.recording is None and evidence.processes is None:
         notes.append(
             "nothing was recorded: no process of this command imported torch where unstuck could see it "
             "(python -I, -E or -S, a container, or a wiped environment keep it out)"
         )
     return notes
+
+
+def _unseen(evidence: Evidence) -> list[str]:
+    """Processes whose stacks could not be had, by reason."""
+    reasons: dict[str, list[int]] = {}
+    for one in evidence.processes or ():
+        if one.refused:
+            reasons.setdefault(one.refused, []).append(one.pid)
+    return [f"no stacks of pid {', '.join(map(str, pids))}: {reason}" for reason, pids in reasons.items()]
 
 
 def _unrecorded(name: str) -> str:

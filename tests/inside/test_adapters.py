@@ -15,9 +15,10 @@ KINDS = {name: value for name, value in vars(Kind).items() if isinstance(value, 
 ADAPTERS = sorted(path.stem for path in (INSIDE / "adapters").glob("*.py") if path.stem != "__init__")
 
 TINY = """
-import multiprocessing, subprocess, sys, warnings
+import multiprocessing, subprocess, sys, threading, warnings
 import torch
 from torch.utils.data import DataLoader
+from torch.utils.file_baton import FileBaton
 
 def fail():
     raise ValueError("on purpose")
@@ -35,6 +36,10 @@ sys.stderr = open("/dev/null", "w")
 child = multiprocessing.Process(target=fail)
 child.start()
 child.join()
+baton = FileBaton(__file__ + ".lock", wait_seconds=0.01)
+baton.try_acquire()
+threading.Timer(0.05, baton.release).start()
+baton.wait()
 """
 STATEFUL = """
 import warnings
@@ -74,7 +79,7 @@ def test_every_event_that_an_adapter_owes_arrives(tiny_runs: dict[str, Run], ada
 UNDONE = """
 import importlib, sys
 import torch.multiprocessing.spawn, torch.utils.data._utils.worker, multiprocessing.popen_fork
-import multiprocessing.popen_forkserver, multiprocessing.queues
+import multiprocessing.popen_forkserver, multiprocessing.queues, torch.utils.file_baton
 import torchdata.stateful_dataloader
 
 inside = "_unstuck_inside"

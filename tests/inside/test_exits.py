@@ -146,7 +146,7 @@ def test_a_worker_that_is_just_dying_is_waited_for_and_not_reaped(recorded: Reco
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         for worker in iterator._workers:
             os.kill(worker.pid, signal.SIGKILL)
-            note_dead_workers()
+            note_dead_workers(5.0)
             status = os.waitid(os.P_PID, worker.pid, os.WEXITED | os.WNOWAIT).si_status
             print(worker.pid, status, flush=True)
             break

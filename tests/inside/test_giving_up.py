@@ -45,7 +45,7 @@ expected = train(loader)
         ("loaders", "Cursor", "arrives", "torch_dataloader"),
         ("loaders", "Cursor", "ends", "torch_dataloader"),
         ("loaders", "Entry", "begin_pass", "torch_dataloader"),
-        ("fetches", "Stream", "begins", "torch_fetch"),
+        ("fetches", "", "clock", "torch_fetch"),
         ("fetches", "Stream", "ends", "torch_fetch"),
         ("adapters.torch_optimizer", "", "clock", "torch_optimizer"),
     ],

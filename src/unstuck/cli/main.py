@@ -13,7 +13,7 @@ from ..errors import UserError
 
 COMMANDS = {
     "run": "run a command, record it, and say what went wrong",
-    "why": "judge a run that was recorded: a run folder or a saved report",
+    "why": "say why a run is stuck, slow or dead: a pid, a run folder or a saved report",
     "env": "print the variables that switch recording on for a whole shell",
     "explain": "what a rule looks at, why it happens, what to do",
     "demo": "run a small broken training and show the verdict",

@@ -2,8 +2,11 @@
 
     unstuck run -- python train.py --epochs 3
     unstuck run -- torchrun --nproc-per-node 2 train.py
+    unstuck run --on-stall stop -- python train.py
 
 Streams, signals and the exit code are the command's own. When it has ended, one block on stderr says what was found.
+When it stands still, it is looked into after ten seconds, or ten times what it was doing usually takes; a cause is told
+at once, and the watching goes on. Exit code 124: it stood still and was stopped (--on-stall stop).
 """
 
 from __future__ import annotations
@@ -12,18 +15,42 @@ import argparse
 import sys
 from pathlib import Path
 
+import msgspec
+
 from ..errors import UserError
 from ..inside import run_folder
 from ..model.report import Report
 from ..views.as_json import render
 from ..views.terminal import console_for, show
 from ..watching.running import run_plainly, run_recorded
+from ..watching.stalls import Options
+from .notifier import Notifier
+from .why import seconds
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.usage = "unstuck run [--run-dir DIR] [--report FILE] -- COMMAND..."
+    parser.usage = (
+        "unstuck run [--run-dir DIR] [--on-stall report|stop] [--stall-after S] [--on-finding CMD] [--report FILE] "
+        "-- COMMAND..."
+    )
     parser.add_argument(
         "--run-dir", type=Path, default=Path("unstuck-runs"), metavar="DIR", help="where run folders go"
+    )
+    parser.add_argument(
+        "--on-stall",
+        choices=("report", "stop"),
+        default="report",
+        help="what to do when the run stands still: tell the cause and go on watching, or also end it (exit code 124)",
+    )
+    parser.add_argument(
+        "--stall-after",
+        type=seconds,
+        metavar="S",
+        help="seconds without progress after which a stall is told, or stopped, also without a cause (default: 60, and "
+        "without a cause never stopped)",
+    )
+    parser.add_argument(
+        "--on-finding", metavar="CMD", help="a command to run with the report's path when a cause is found"
     )
     parser.add_argument("--report", type=Path, metavar="FILE", help="also write the report there, as JSON")
     parser.add_argument("command", nargs=argparse.REMAINDER, help="what to run, after --")
@@ -35,24 +62,57 @@ def run(arguments: argparse.Namespace) -> int:
         raise UserError("there is no command to run", "write it after --, as in `unstuck run -- python train.py`")
     if run_folder.switched_off():
         return run_plainly(command)
+    options = Options(stop=arguments.on_stall == "stop", after=arguments.stall_after)
     try:
-        return run_recorded(command, arguments.run_dir, _Teller(arguments.report))
+        teller = Teller(arguments.report, Notifier(arguments.on_finding))
+        return run_recorded(command, arguments.run_dir, teller, options)
     except UserError as error:
         print(f"unstuck: {error}", file=sys.stderr)
         return run_plainly(command)
 
 
-class _Teller:
-    def __init__(self, file: Path | None) -> None:
-        self.file = file
+class Teller:
+    """Speaks on stderr: the command's own output is nobody's business but its user's."""
 
-    def __call__(self, report: Report, folder: Path) -> None:
+    def __init__(self, file: Path | None, notifier: Notifier) -> None:
+        self.file = file
+        self.notifier = notifier
+        self._told: list[str] = []  # causes that stand on the screen already
+
+    def end(self, report: Report, folder: Path) -> None:
+        self._write(report)
+        roots = _roots(report)
+        if roots and roots == self._told:
+            self.say(f"the run has ended; the cause stands above ({roots[0]}): unstuck why {_shown(folder)}")
+        else:
+            show(report, console_for(sys.stderr), _shown(folder))
+        self.notifier.tell(report, folder / "report.json")
+        self.notifier.wait()
+
+    def stall(self, report: Report, folder: Path) -> None:
+        saved = folder / "report.json"
+        try:
+            saved.write_bytes(msgspec.json.encode(report))
+        except OSError as error:
+            print(f"unstuck: {saved} could not be written ({error.strerror})", file=sys.stderr)
+        self._write(msgspec.structs.replace(report, evidence=str(saved)))
+        self._told = _roots(report)
+        show(report, console_for(sys.stderr), _shown(folder))
+        self.notifier.tell(report, saved)
+
+    def say(self, line: str) -> None:
+        print(f"[unstuck] {line}", file=sys.stderr, flush=True)
+
+    def _write(self, report: Report) -> None:
         if self.file is not None:
             try:
                 self.file.write_text(render(report))
             except OSError as error:
                 print(f"unstuck: {self.file} could not be written ({error.strerror})", file=sys.stderr)
-        show(report, console_for(sys.stderr), _shown(folder))
+
+
+def _roots(report: Report) -> list[str]:
+    return [one.rule for one in report.findings if one.role == "root"]
 
 
 def _shown(folder: Path) -> str:

@@ -1,5 +1,8 @@
-"""Judge a run that was recorded: a run folder, or a report that was saved.
+"""Say why a run is stuck, slow or dead: a live one by any pid of it, a recorded one by its folder, or a saved report.
 
+    unstuck why                 list the trainings on this machine and what each is doing
+    unstuck why 4242            look at the run that process 4242 belongs to; nothing has to be installed in it
+    unstuck why 4242 --seconds 10
     unstuck why unstuck-runs/train-20260501-031500-4242
     unstuck why report.json --json
 
@@ -14,40 +17,64 @@ from pathlib import Path
 
 import msgspec
 
-from ..diagnose import diagnose, report_on
+from ..diagnose import diagnose, diagnose_live, report_on, trainings
 from ..errors import UserError
 from ..model.evidence import Evidence
 from ..model.report import SCHEMA, Report
 from ..views.as_json import render
+from ..views.listing import as_json, show_trainings
 from ..views.terminal import console_for, show
 from .main import COULD_NOT_LOOK, FOUND
+from .progress import Progress
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("target", metavar="RUN", help="a run folder, or a saved report")
+    parser.add_argument(
+        "target", nargs="?", metavar="TARGET", help="a pid, a run folder, or a saved report; none lists the trainings"
+    )
+    parser.add_argument(
+        "--seconds", type=seconds, default=0.0, metavar="N", help="with a pid: also sample for N s where the time goes"
+    )
     parser.add_argument("--json", action="store_true", help="print the report as JSON")
     parser.add_argument("--with-evidence", action="store_true", help="with --json: put the evidence in")
 
 
 def run(arguments: argparse.Namespace) -> int:
-    target = Path(arguments.target)
-    report = _judge(target)
+    if arguments.target is None:
+        return _list(arguments)
+    if arguments.seconds and not arguments.target.isdigit():
+        raise UserError("--seconds samples a live run", "name a pid, as in `unstuck why 4242 --seconds 10`")
+    report = _judge(arguments.target, arguments.seconds)
     if arguments.json:
-        shown = report if arguments.with_evidence else msgspec.structs.replace(report, evidence=str(target))
+        shown = report if arguments.with_evidence else msgspec.structs.replace(report, evidence=arguments.target)
         print(render(shown))
     else:
-        show(report, console_for(sys.stdout), str(target))
+        show(report, console_for(sys.stdout), _folder(report, arguments.target))
     if report.findings:
         return FOUND
     return COULD_NOT_LOOK if report.state == "unknown" else 0
 
 
-def _judge(target: Path) -> Report:
-    if target.is_dir():
-        return diagnose(target)
-    if not target.exists():
-        raise UserError(f"{target} does not exist", f"name a run folder{_newest()}")
-    return _judge_again(target)
+def _list(arguments: argparse.Namespace) -> int:
+    with Progress() as tell:
+        found = trainings(tell)
+    if arguments.json:
+        print(as_json(found))
+    else:
+        show_trainings(found, console_for(sys.stdout))
+    return 0
+
+
+def _judge(target: str, seconds: float) -> Report:
+    path = Path(target)
+    if path.is_dir():
+        return diagnose(path)
+    if target.isdigit() and not path.exists():
+        with Progress() as tell:
+            return diagnose_live(int(target), tell, seconds=seconds)
+    if not path.exists():
+        raise UserError(f"{path} does not exist", f"name a pid or a run folder{_newest()}")
+    return _judge_again(path)
 
 
 def _judge_again(file: Path) -> Report:
@@ -62,6 +89,21 @@ def _judge_again(file: Path) -> Report:
     return report_on(saved.evidence) if isinstance(saved.evidence, Evidence) else saved
 
 
+def _folder(report: Report, target: str) -> str:
+    evidence = report.evidence
+    return evidence.run.folder if target.isdigit() and isinstance(evidence, Evidence) else target
+
+
 def _newest() -> str:
     runs = sorted(Path("unstuck-runs").glob("*/run.json"), key=lambda path: path.stat().st_mtime)
     return f"; the newest here is {runs[-1].parent}" if runs else " such as unstuck-runs/NAME"
+
+
+def seconds(text: str) -> float:
+    try:
+        number = float(text)
+    except ValueError:
+        number = 0.0
+    if not 1 <= number <= 86400:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds from 1 to 86400")
+    return number

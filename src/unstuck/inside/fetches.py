@@ -2,36 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from itertools import chain, pairwise
+from collections.abc import Sequence
+from operator import sub
 from time import thread_time_ns
 from types import TracebackType
 from typing import Any
 
 from . import exceptions
 from . import format as f
-from .format import MASK, Kind
-from .guard import Guard
+from .format import Kind
+from .guard import Guard, clean, is_ours
+from .indices import NO_INDEX, NOT_TAKEN, SELDOM, Indices, numbers_of
 from .process import process
 from .recorder import Recorder, clock
+from .stacks import stacks
 
-NO_INDEX = -1
-CPU_EVERY = 8  # batches: asking for a thread's processor time is a system call
 SOON, MANY = 100_000_000, 256  # nanoseconds, batches or samples: what is remembered is written down
 SHOWN = 64  # indices of a failing batch that are written down
-END = object()
-LAST = (END,)
-SAMPLE = Kind.SAMPLE
-LEAST, MOST = -(1 << 63), (1 << 63) - 1  # an index beyond is no number that fits a word
+UNKNOWN: tuple[Stream | None, bool] = (None, False)
 
 
 class Stream:
     """What one process fetches for one loader: all of it so far, and the batch at hand."""
 
     __slots__ = (
-        "batches", "collates", "collating", "cpu", "cpu_began", "ended", "fetches", "guard", "idle", "in_worker",
-        "index", "loader", "marks", "numbers", "pending", "phase", "recorder", "remembered", "sample_times", "samples",
-        "settled", "slot", "spent", "started", "unit", "waiting", "words",
+        "batches", "collates", "cpu", "cpu_began", "cpus", "due", "ended", "fetches", "full", "guard", "idle",
+        "in_worker", "loader", "odd", "pending", "phase", "recorder", "sample_times", "samples", "slot", "spent",
+        "started", "unit", "words", "written",
     )  # fmt: skip
 
     def __init__(self, recorder: Recorder, loader: int, guard: Guard) -> None:
@@ -40,13 +37,14 @@ class Stream:
         self.words = recorder.words
         self.loader = loader
         self.in_worker = loader == 0 and recorder.words[f.H_ROLE] == f.ROLE_WORKER
-        self.batches = self.samples = self.ended = self.spent = self.unit = self.settled = self.remembered = 0
-        self.collating = self.started = self.cpu_began = 0
-        self.index: Any = None
-        self.marks: list[int] = []  # when each sample of the batch at hand was begun
-        self.numbers: list[int] = []  # and its index
-        self.pending: list[tuple[int, ...]] = []  # batches that are not written down yet
-        self.waiting: list[tuple[list[int], list[int], int]] = []  # and samples
+        self.batches = self.samples = self.spent = self.unit = self.started = self.cpu_began = 0
+        self.ended = 0  # when the last batch that is written down did, and
+        self.written = 0  # how many samples are written down
+        self.due, self.full = 0, MANY  # when, and at which sample, what is remembered is written down
+        # Batches that are not written down yet; of those that were taken as one: begin, end, samples.
+        self.pending: list[Indices | tuple[int, int, int]] = []
+        self.cpus: list[int] = []
+        self.odd: Indices | None = None  # the batch at hand, if one of its indices is no plain number
         self.slot = recorder.board_slot(Kind.FETCH, loader)
         self.phase = (self.slot >> 3) + f.L_PHASE
         self.fetches = recorder.total_slot(Kind.FETCH, loader)
@@ -56,163 +54,177 @@ class Stream:
         self.idle = recorder.total_slot(Kind.IDLE, loader)
         recorder.board(self.slot, Kind.FETCH, loader, clock())
         process.remembered.append(self.settle)
+        if self.in_worker:
+            stacks.answer(recorder)
+            stacks.keep_crashes()
 
     def begins(self) -> None:
-        self.marks, self.numbers = [], []
-        self.collating = 0
-        self.index = None
-        self.cpu_began = 0 if self.batches % CPU_EVERY else thread_time_ns()
+        """A batch that is taken as one. One that is gone through says itself when it begins."""
         self.started = start = clock()
         self.words[self.phase] = start << 2  # FETCH_BEGINS
 
-    def taken(self, indices: list[Any]) -> Iterator[Any]:
-        """The batch's indices, one by one: when the fetcher takes the next, the sample before it is done.
-
-        Little more than the time is noted here, because this runs for every sample there is; what goes on is on the
-        board at once.
-        """
-        recorder, words, phase, marks, numbers = self.recorder, self.words, self.phase, self.marks, self.numbers
-        for index in chain(list.__iter__(indices), LAST):
-            try:
-                if process.recorder is recorder:  # else the sample has forked, and this is the child
-                    now = clock()
-                    marks.append(now)
-                    if index is END:
-                        self.collating = now
-                        words[phase] = now << 2 | 2  # FETCH_COLLATE
-                        return
-                    number = index if type(index) is int and LEAST <= index <= MOST else NO_INDEX
-                    numbers.append(number)
-                    self.index = index
-                    if type(index) is str:
-                        recorder.board_text(self.slot, SAMPLE, self.loader, now, index, self.batches, self.samples)
-                    else:
-                        words[phase + 1] = number & MASK
-                        words[phase] = now << 2 | 1  # FETCH_SAMPLE
-                    if len(numbers) == 2:
-                        self.unit = clock() - now  # what one sample costs; it stands for all of the batch
-            except Exception as error:
-                if self.guard.theirs(error):
-                    raise
-            if index is END:
-                return
-            # No `finally`: where the dataset ends or raises, it would run while this generator is thrown away, and
-            # what a signal handler raises there is lost.
-            yield index
-
-    def ends(self, whole: int) -> None:
-        """The batch is done. `whole`: that many samples were taken as one list, and are only counted."""
-        start, collating, marks = self.started, self.collating, self.marks  # before the clock: threads share a loader
+    def ends(self, indices: Indices) -> None:
+        """The batch is done. What can be worked out later is, because this runs for every batch there is."""
         now = clock()
-        words, phase = self.words, self.phase
-        count = whole or max(len(marks) - 1, 0)
-        cpu = thread_time_ns() - self.cpu_began if self.cpu_began else 0
-        idle = start - self.ended if self.ended else 0
-        collate = now - collating if collating else 0
-        numbers = self.numbers
-        self.pending.append((start, now - start, collate, idle, cpu, count, numbers[0] if numbers else NO_INDEX))
-        self.waiting.append((marks, numbers, self.samples))
-        self.samples = samples = self.samples + count
-        self.batches = batches = self.batches + 1
-        words[phase + 2] = batches
-        words[phase + 3] = samples
-        if self.in_worker:
-            self.ended = now  # elsewhere it waits for no index, but runs the loop's body
+        words, phase, batches, marks = self.words, self.phase, self.batches, indices.marks
+        if not marks:
+            self.ends_whole(indices)  # it was not gone through after all
+            return
+        number = len(marks) - 1
+        marks.append(now)
+        if not batches & SELDOM:
+            self.cpus.append(thread_time_ns() - self.cpu_began)
+            self.spent += (clock() - now) << 3  # one in eight stands for all
+        self.pending.append(indices if indices is not self.odd else self.in_numbers(indices))
+        self.batches = words[phase + 2] = batches + 1
+        self.samples = words[phase + 3] = samples = self.samples + number
         words[phase] = now << 2 | 3  # FETCH_IDLE
-        self.remembered += count
-        self.spent += clock() - now + self.unit * count
-        if now - self.settled > SOON or self.remembered >= MANY or len(self.pending) >= MANY:
+        if now > self.due or samples >= self.full:
             self.settle()
 
-    def rests(self) -> None:
-        """The dataset has ended, or raised: there is no batch, but there may have been samples."""
+    def ends_whole(self, index: Any) -> None:
+        """The same for one that was taken as one: its samples are only counted."""
         now = clock()
-        if self.marks:
-            self.waiting.append((self.marks, self.numbers, self.samples))
-            self.samples += len(self.marks) - 1
-            self.marks = []
-        if self.in_worker:
-            self.ended = now
+        number = len(index) if type(index) is list else 0
+        self.pending.append((self.started or now, now, number))
+        self.batches += 1
+        self.samples += number
+        self.words[self.phase + 2] = self.batches
+        self.words[self.phase + 3] = self.samples
+        self.words[self.phase] = now << 2 | 3  # FETCH_IDLE
+        self.spent += clock() - now
+        if now > self.due or len(self.pending) >= MANY:
+            self.settle()
+
+    def rests(self, index: Any) -> None:
+        """The dataset has ended, or raised: there is no batch, but there may have been samples."""
+        self.settle()
+        now = clock()
+        if type(index) is Indices and index.marks:
+            marks, index.marks = index.marks, NOT_TAKEN
+            self._write_samples([marks], [numbers_of(index)])
+            self.samples = self.written
+        self.ended = now
         self.words[self.phase + 3] = self.samples
         self.words[self.phase] = now << 2 | f.FETCH_IDLE
 
     def settle(self) -> None:
         """Write down the batches and samples that are only remembered so far."""
-        if not self.pending and not self.waiting:
-            return
-        self.settled = begun = clock()
         pending, self.pending = self.pending, []
-        waiting, self.waiting, self.remembered = self.waiting, [], 0
+        if not pending:
+            return
+        begun = clock()
+        self.due, self.full = begun + SOON, self.samples + MANY
+        through = [one for one in pending if type(one) is Indices]
+        marks = [one.marks for one in through]
+        ends = [one.pop() for one in marks]
+        collates = [
+            end - one[-1] if len(one) > len(indices) else 0
+            for end, one, indices in zip(ends, marks, through, strict=True)
+        ]
+        self._write_samples(marks, through)
+        batches = [
+            (one[0], end - one[0], len(one) - 1, collate, indices[0] if indices else NO_INDEX)
+            for one, end, collate, indices in zip(marks, ends, collates, through, strict=True)
+        ]
+        wholes = [one for one in pending if type(one) is tuple]
+        batches += [(start, end - start, number, 0, NO_INDEX) for start, end, number in wholes]
+        self.written += sum(one[2] for one in wholes)
+        columns = list(zip(*batches, strict=True))
         recorder = self.recorder
-        for marks, numbers, position in waiting:
-            spent = [after - before for before, after in pairwise(marks)]
-            ended = zip(marks, spent, numbers, strict=False)  # the last may have no end
-            for at, (mark, took, number) in enumerate(ended, position):
-                recorder.event(SAMPLE, self.loader, mark, took, number, at)
-            recorder.totals(self.sample_times, spent)
-        for start, fetch, collate, _, _, count, first in pending:
-            recorder.event(Kind.FETCH, self.loader, start, fetch, count, collate, first)
-        recorder.totals(self.fetches, [one[1] for one in pending])
-        recorder.totals(self.collates, [one[2] for one in pending if one[2]])
-        recorder.totals(self.idle, [one[3] for one in pending if one[3]])
-        recorder.totals(self.cpu, [one[4] for one in pending if one[4]])
+        recorder.events(Kind.FETCH, self.loader, *columns)
+        recorder.totals(self.fetches, columns[1])
+        recorder.totals(self.collates, [one for one in collates if one])
+        if self.in_worker:  # elsewhere it waits for no index, but runs the loop's body
+            ended = [self.ended, *(start + took for start, took, *_ in batches)]
+            recorder.totals(
+                self.idle, [start - before for start, before in zip(columns[0], ended, strict=False) if before]
+            )
+            self.ended = ended[-1]
+        cpus, self.cpus = self.cpus, []
+        recorder.totals(self.cpu, [one for one in cpus if one > 0])  # another thread's is another clock
         recorder.cost(self.spent + clock() - begun, len(pending))
         self.spent = 0
 
-    def failed(self, error: Exception, indices: Any, fetcher: Any) -> None:
-        """Keep what the fetcher was about: in a worker at once, in the main process only if it ends the program."""
-        index = self.index if self.index is not None else _first_index(error.__traceback__)
+    def _write_samples(self, marks: list[list[int]], indices: Sequence[list[int]]) -> None:
+        """Samples of whole batches: each lasted until the next was begun."""
+        starts: list[int] = []
+        times: list[int] = []
+        numbers: list[int] = []
+        for one, taken in zip(marks, indices, strict=True):
+            starts += one[:-1]
+            times += map(sub, one[1:], one)
+            numbers += taken[: len(one) - 1]
+        self.recorder.events(
+            Kind.SAMPLE, self.loader, starts, times, numbers, range(self.written, self.written + len(starts))
+        )
+        self.recorder.totals(self.sample_times, times)
+        self.written += len(starts)
+        self.spent += self.unit * len(starts)
+
+    def in_numbers(self, indices: Indices) -> Indices:
+        """The same batch without what is the user's: only the numbers are kept."""
+        self.odd = None
+        kept = Indices(numbers_of(indices))
+        kept.marks = indices.marks
+        return kept
+
+    def fails(self, error: Exception, index: Any, fetcher: Any) -> None:
+        """There is no batch. An error is kept with what the fetcher was about."""
+        if not isinstance(error, StopIteration):
+            self.keep(error, index, fetcher)
+        if self.recorder is process.recorder:
+            self.rests(index)
+
+    def keep(self, error: Exception, index: Any, fetcher: Any) -> None:
+        """In a worker at once, in the main process only if it ends the program."""
+        taken = len(index.marks) if type(index) is Indices else 0
+        at = list.__getitem__(index, min(taken, len(index)) - 1) if taken and index else None
+        if at is None:
+            at = _first_index(error.__traceback__)
         facts: dict[str, Any] = {
             "batch": self.batches,
-            "position": self.samples + max(len(self.marks) - 1, 0),
-            "index": index if type(index) in (int, str) else None,
-            "collating": bool(self.collating or getattr(fetcher, "ended", False)),
+            "position": self.samples + max(taken - 1, 0),
+            "index": at if type(at) in (int, str) else None,
+            "collating": bool((taken and taken > len(index)) or getattr(fetcher, "ended", False)),
         }
-        if isinstance(indices, list):
-            facts["indices"] = [one for one in list.__iter__(indices) if type(one) in (int, str)][:SHOWN]
+        if isinstance(index, list):
+            facts["indices"] = [one for one in list.__iter__(index) if type(one) in (int, str)][:SHOWN]
         if self.in_worker:
             exceptions.keep(error, "fetch", **facts)
         else:
             exceptions.remember(error, facts)
-        self.rests()
-        self.settle()
+
+    def theirs(self, error: Exception) -> bool:
+        """As `Guard.theirs`, but in a child that a sample has forked the recording is the parent's, and is closed."""
+        if self.recorder is process.recorder:
+            return self.guard.theirs(error)
+        if is_ours(error):
+            return False
+        clean(error)
+        return True
 
 
-class Indices(list):  # type: ignore[type-arg]
-    """A batch's list of indices that tells the stream when each is taken."""
-
-    __slots__ = ("stream",)
-    stream: Stream
-
-    def __iter__(self) -> Iterator[Any]:
-        return self.stream.taken(self)
+def belongs_to(fetcher: Any, loader: int) -> None:
+    """Say whose batches a fetcher of this process fetches; again after a fork."""
+    if fetcher is not None:
+        fetcher._unstuck_loader = loader
+        fetcher._unstuck = UNKNOWN
 
 
-def stream_of(guard: Guard) -> Stream | None:
-    """The stream of the loader that is asked now. None when nothing records."""
-    recorder = process.recorder or process.recording()
+def meet(fetcher: Any, guard: Guard) -> tuple[Stream | None, bool]:
+    """The stream of a fetcher's loader, and whether it goes through its indices itself. No stream: nothing records."""
+    recorder = process.recording()
     if recorder is None:
-        return None
-    stream = _streams.get(process.loader)
+        return UNKNOWN
+    loader = getattr(fetcher, "_unstuck_loader", 0)  # in a worker there is only one
+    stream = _streams.get(loader)
     if stream is None or stream.recorder is not recorder:
-        stream = _streams[process.loader] = Stream(recorder, process.loader, guard)
-    return stream
-
-
-def watched(stream: Stream, fetcher: Any, index: Any) -> Any:
-    """The index as the fetcher shall have it: a list that it goes through itself, else as it is."""
-    if type(index) is not list:
-        return index
-    goes_through = getattr(fetcher, "_unstuck", None)
-    if goes_through is None:
-        # The dataset may be handed the whole list, as a type it may look at: asked once, the way torch asks.
-        whole = type(fetcher).__name__ == "_MapDatasetFetcher" and bool(getattr(fetcher.dataset, "__getitems__", None))
-        goes_through = fetcher._unstuck = fetcher.auto_collation and not whole
-    if not goes_through:
-        return index
-    indices = Indices(index)
-    indices.stream = stream
-    return indices
+        stream = _streams[loader] = Stream(recorder, loader, guard)
+    # The dataset may be handed the whole list, as a type it may look at: asked once, the way torch asks.
+    whole = type(fetcher).__name__ == "_MapDatasetFetcher" and bool(getattr(fetcher.dataset, "__getitems__", None))
+    known = fetcher._unstuck = (stream, bool(fetcher.auto_collation) and not whole)
+    return known
 
 
 def _first_index(trace: TracebackType | None) -> Any:

@@ -26,6 +26,9 @@ H_MONOTONIC, H_WALL, H_ENDED, H_ENDED_HOW, H_STRINGS_USED, H_LAST_WORDS = range(
 H_COST, H_COST_COUNT, H_COST_MAX, H_STRINGS_LOST = range(18, 22)
 H_STEPS, H_STEP_AT = range(22, 24)  # optimizer steps so far, and when the newest ended
 H_SECTIONS = 24  # offset and count (of entries, slots, records, records, bytes, bytes) of each section
+H_STACK_SIGNAL = 36  # at this signal the process writes its stacks down; 0: at none
+H_FORK_THREADS, H_FORK_NAMES = range(37, 39)  # the parent's threads at the fork (0: no fork); names (string, JSON)
+H_WORDS = 39
 HEADER_SIZE = 4096
 
 # Roles. RANK, WORKER and the like are stored plus one, so that 0 means "none".
@@ -82,6 +85,7 @@ class Kind:
     ADAPTER_FAILED = 19  # notes: a what happened (string)
     LENGTH = 20  # notes: a length of the dataset plus one, b length of the loader plus one
     FETCH_CPU = 21  # totals: processor time of the fetching thread
+    SHUTDOWN = 22  # totals; ring: a pass, b workers; board as LOADER: its workers are being ended
 
 
 EXIT_REAPED, EXIT_PEEKED = 1, 2

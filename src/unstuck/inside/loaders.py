@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from operator import sub
 from typing import Any
 
 from . import exits
 from . import format as f
 from .describe import describe_iterator, describe_loader, type_name
 from .exceptions import message_of
+from .fetches import belongs_to
 from .format import ROLE_MAIN, Kind
 from .process import process, write_rank
 from .recorder import Recorder, clock
@@ -19,8 +21,8 @@ class Entry:
     """One DataLoader: its number, how often it was iterated, how much it gave."""
 
     __slots__ = (
-        "batches", "begun", "bodies", "cursor", "dataset_length", "description", "first_waits", "key", "length", "live",
-        "number", "passes", "pending", "pids", "recorder", "settled", "slot", "spent", "starts", "steps", "waits",
+        "batches", "begun", "bodies", "cursor", "dataset_length", "description", "due", "first_waits", "key", "length",
+        "live", "number", "passes", "pending", "pids", "recorder", "slot", "spent", "starts", "steps", "waits",
     )  # fmt: skip
 
     def __init__(self, number: int, key: str, description: str) -> None:
@@ -34,8 +36,9 @@ class Entry:
         self.begun = self.spent = 0
         self.pids: tuple[int, ...] = ()
         self.cursor: Cursor | None = None  # of the newest pass
-        self.pending: list[tuple[int, int, int, int, int]] = []  # steps that are not written down yet
-        self.settled = 0
+        # Steps that are not written down yet: asked for a batch, batch, pass, when it came, when the one before had.
+        self.pending: list[tuple[int, int, int, int, int]] = []
+        self.due = 0
 
     def bind(self, recorder: Recorder) -> None:
         """Describe the loader in this process's recording; again in a forked child that goes on using it."""
@@ -55,13 +58,16 @@ class Entry:
         recorder = self.recorder
         if recorder is None or not self.pending:
             return
-        self.settled = begun = clock()
+        begun = clock()
+        self.due = begun + SOON
         pending, self.pending = self.pending, []
-        for start, wait, batch, number, body in pending:
-            recorder.event(WAIT, self.number, start, wait, batch, number, body)
-        recorder.totals(self.waits, [one[1] for one in pending if one[2]])
-        recorder.totals(self.first_waits, [one[1] for one in pending if not one[2]])
-        recorder.totals(self.bodies, [one[4] for one in pending if one[4]])
+        starts, batches, passes, arrived, before = zip(*pending, strict=True)
+        waits = list(map(sub, arrived, starts))
+        bodies = [start - came if came else 0 for start, came in zip(starts, before, strict=True)]
+        recorder.events(Kind.WAIT, self.number, starts, waits, batches, passes, bodies)
+        recorder.totals(self.waits, [wait for wait, batch in zip(waits, batches, strict=True) if batch])
+        recorder.totals(self.first_waits, [wait for wait, batch in zip(waits, batches, strict=True) if not batch])
+        recorder.totals(self.bodies, [body for body in bodies if body])
         recorder.cost(self.spent + clock() - begun, len(pending))
         self.spent = 0
 
@@ -106,7 +112,8 @@ class Entry:
         recorder = self.recorder
         if recorder is None or not hasattr(iterator, "_num_workers"):
             return
-        self.cursor = iterator._unstuck = Cursor(self, recorder, iterator._num_workers)
+        self.cursor = iterator._unstuck = Cursor(self, recorder)
+        belongs_to(getattr(iterator, "_dataset_fetcher", None), self.number)  # with num_workers=0
         self.show(Kind.LOADER, now, 0)
         workers = getattr(iterator, "_workers", ())
         recorder.event(Kind.ITERATOR, self.number, self.begun, now - self.begun, self.passes, len(workers))
@@ -124,13 +131,11 @@ class Cursor:
     """Where one iterator stands. A step is what lies between two calls of its `__next__`."""
 
     __slots__ = (
-        "arrived", "batch", "entry", "here", "loader", "number", "phase", "recorder", "steps_seen", "words",
+        "arrived", "batch", "entry", "number", "phase", "recorder", "steps_seen", "words",
     )  # fmt: skip
 
-    def __init__(self, entry: Entry, recorder: Recorder, workers: int) -> None:
+    def __init__(self, entry: Entry, recorder: Recorder) -> None:
         self.entry = entry
-        self.loader = entry.number
-        self.here = not workers  # batches are fetched by this process itself
         self.number = entry.passes
         self.batch = self.arrived = 0
         self.bind(recorder)
@@ -150,7 +155,7 @@ class Cursor:
         now = clock()
         words, batch, entry, phase, arrived = self.words, self.batch, self.entry, self.phase, self.arrived
         pending = entry.pending
-        pending.append((start, now - start, batch, self.number, start - arrived if arrived else 0))
+        pending.append((start, batch, self.number, now, arrived))
         self.arrived = now
         self.batch = batch + 1
         entry.batches = batches = entry.batches + 1
@@ -163,7 +168,7 @@ class Cursor:
         words[phase] = now << 2 | 1  # LOADER_BODY
         if not batch & 7:
             entry.spent += (clock() - now) << 3  # one in eight stands for all
-        if now - entry.settled > SOON or len(pending) >= MANY:
+        if now > entry.due or len(pending) >= MANY:
             entry.settle()
 
     def body_ends(self, now: int) -> None:
@@ -202,11 +207,13 @@ def renew(iterator: Any) -> Cursor | None:
         if cursor.entry.recorder is not recorder:
             cursor.entry.bind(recorder)
         cursor.bind(recorder)
+        belongs_to(getattr(iterator, "_dataset_fetcher", None), cursor.entry.number)
         return cursor
     entry = _new_entry(describe_iterator(iterator))
     entry.bind(recorder)
     entry.passes = 1
-    cursor = Cursor(entry, recorder, getattr(iterator, "_num_workers", 0))
+    cursor = Cursor(entry, recorder)
+    belongs_to(getattr(iterator, "_dataset_fetcher", None), entry.number)
     cursor.batch = entry.batches = getattr(iterator, "_num_yielded", 0)
     if getattr(iterator, "_workers", None):
         exits.has_workers(iterator)
@@ -278,7 +285,6 @@ def _when_gone(entry: Entry) -> None:
 
 
 STANDARD_SAMPLERS = ("SequentialSampler", "RandomSampler", "BatchSampler")
-WAIT = Kind.WAIT
 SOON, MANY = 100_000_000, 64  # nanoseconds, steps: what is remembered is written down
 BROKEN = (OSError, EOFError, RuntimeError)  # what a dying worker looks like from here, a moment before its status shows
 _entries: ByIdentity[Entry] = ByIdentity(_when_gone)

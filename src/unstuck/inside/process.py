@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import atexit
+import json
 import os
 import sys
 from collections.abc import Callable
 
 from . import format as f
+from .forks import inherited
+from .guard import quietly
 from .recorder import Recorder, clock, started_ticks
+from .stacks import stacks
 
 LAUNCHERS = (
     "torchrun",
@@ -24,7 +28,9 @@ KEPT_WORKERS = 64  # recordings of workers that are kept for each parent: 15 MB
 class Process:
     """The recording of the running process, or the decision not to have one."""
 
-    __slots__ = ("ended_by", "folder", "loader", "optimizer_steps", "pid", "recorder", "refused", "remembered", "said")
+    __slots__ = (
+        "ended_by", "folder", "optimizer_steps", "pid", "recorder", "refused", "remembered", "said", "threads",
+    )  # fmt: skip
 
     def __init__(self) -> None:
         self.recorder: Recorder | None = None
@@ -35,7 +41,7 @@ class Process:
         self.ended_by: tuple[object, ...] = ()  # identity of the exception that nobody caught
         self.said: list[str] = []  # exceptions that were kept, as JSON
         self.remembered: list[Callable[[], None]] = []  # who has something that is not written down yet
-        self.loader = 0  # number of the loader that was asked last
+        self.threads: tuple[int, list[str]] | None = None  # of the parent at the fork
         os.register_at_fork(after_in_child=self._after_fork)
 
     def record_into(self, folder: str) -> None:
@@ -52,6 +58,11 @@ class Process:
         self.refused = False
         if recorder is not None:
             recorder.abandon()
+        quietly(self._look_around)
+
+    def _look_around(self) -> None:
+        self.threads = inherited()
+        stacks.after_fork()
 
     def recording(self, role: int = f.ROLE_OTHER) -> Recorder | None:
         """The recording, made now if there is none. Callers on a hot path look at `recorder` first."""
@@ -73,9 +84,14 @@ class Process:
             return
         recorder.words[f.H_ROLE] = role
         write_rank(recorder)
+        if self.threads is not None:
+            recorder.words[f.H_FORK_NAMES] = recorder.intern(json.dumps(self.threads[1], ensure_ascii=False))
+            recorder.words[f.H_FORK_THREADS] = self.threads[0]
         recorder.publish()
         self.recorder = recorder
-        atexit.register(self._at_exit)
+        if role != f.ROLE_WORKER:  # a worker does so at its first batch: torch sets up its handlers before
+            quietly(stacks.answer, recorder)
+        atexit.register(quietly, self._at_exit)
 
     def _note_refusal(self, refusal: OSError) -> None:
         """An empty file needs no block even on a full disk; its name tells the watcher what happened."""
@@ -98,13 +114,15 @@ class Process:
         if recorder is not None and recorder.words[f.H_ENDED] == 0:
             recorder.words[f.H_ENDED_HOW] = how
             recorder.words[f.H_ENDED] = clock()
+        stacks.tidy()
 
 
 def forget_old_workers(recorder: Recorder, workers: int) -> None:
     """Workers that are started anew every epoch would fill the disk: the oldest that ended in order make room."""
     folder, name = os.path.split(recorder.path)
     node, parent, *_ = name.rsplit(".", 4)
-    siblings = [other for other in os.listdir(folder) if other.startswith(f"{node}.{parent}.")]
+    prefix = f"{node}.{parent}."
+    siblings = [other for other in os.listdir(folder) if other.startswith(prefix) and other.endswith(".rec")]
     surplus = len(siblings) - max(KEPT_WORKERS, 2 * workers)
     for other in sorted(siblings, key=lambda name: name.rsplit(".", 2)[1].zfill(20)):
         if surplus <= 0:
@@ -124,6 +142,7 @@ def _ended_in_order(path: str) -> bool:
         if int.from_bytes(header[f.H_ENDED_HOW * f.WORD :][: f.WORD], "little") != f.ENDED_LOOP:
             return False
         os.unlink(path)
+        os.unlink(path.removesuffix(".rec") + ".stacks")  # mostly, it is gone already
     except FileNotFoundError:
         return True
     except OSError:

@@ -12,6 +12,7 @@ FOLDER = "UNSTUCK_FOLDER"  # the run's folder
 RECORDINGS = "UNSTUCK_RECORDINGS"  # where recordings are written: on a local disk
 RUNS = "UNSTUCK_RUNS"  # under this folder a process without a run makes its own
 WATCHER = "UNSTUCK_WATCHER"  # the Python that can run `-m unstuck.watching`
+WATCHER_PID = "UNSTUCK_WATCHER_PID"  # the watcher itself, which may look at the run's processes
 SWITCH = "UNSTUCK"  # 0 switches everything off
 
 

@@ -13,6 +13,7 @@ from .guard import Guard, is_ours, quietly
 from .imports import finder
 from .process import process, role_of_interpreter
 from .recorder import clock
+from .stacks import stacks
 
 
 def start() -> bool:
@@ -41,6 +42,11 @@ def _record_into(folder: str, first: bool) -> None:
     sys.meta_path.insert(0, finder)
     _install_adapters()
     exceptions.install_hooks()
+    finder.when_imported("torch", _torch_is_here)
+
+
+def _torch_is_here(_: ModuleType) -> None:
+    quietly(stacks.permit)
 
 
 def _install_adapters() -> None:

@@ -7,6 +7,7 @@ import sys
 
 from . import run_folder
 from .process import process
+from .stacks import stacks
 
 
 def begin() -> None:
@@ -22,9 +23,13 @@ def begin() -> None:
     environment["PYTHONPATH"] = os.environ.get("UNSTUCK_PYTHONPATH", "")
     about = [folder, str(process.pid), process.folder or "", *sys.orig_argv]
     # The shell goes at once, so the watcher is nobody's child here and leaves no zombie.
-    subprocess.call(
-        ["/bin/sh", "-c", '"$@" </dev/null >/dev/null &', "sh", python, "-m", "unstuck.watching", *about],
+    started = subprocess.run(
+        ["/bin/sh", "-c", '"$@" </dev/null >/dev/null & echo $!', "sh", python, "-m", "unstuck.watching", *about],
         env=environment,
         start_new_session=True,
+        stdout=subprocess.PIPE,
         stderr=sys.__stderr__ if sys.__stderr__ is not None else subprocess.DEVNULL,
+        check=False,
     )
+    os.environ[run_folder.WATCHER_PID] = started.stdout.decode().strip()
+    stacks.permit()

@@ -9,6 +9,8 @@ from typing import Any
 
 import msgspec
 
+from .look import Sampled, Seen, Stack, Stall
+
 
 class Place(msgspec.Struct, frozen=True, omit_defaults=True):
     """A line of code."""
@@ -26,10 +28,25 @@ class Timing(msgspec.Struct, frozen=True, omit_defaults=True):
     longest: float = 0.0
     p50: float = 0.0
     p95: float = 0.0
+    p99: float = 0.0
 
     @property
     def mean(self) -> float:
         return self.total / self.count if self.count else 0.0
+
+
+class Spike(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A wait for a batch that took far longer than most, and the fetch it was waited for."""
+
+    at: float
+    seconds: float
+    batch: int  # of its pass
+    worker: int | None = None  # who fetched it
+    pid: int | None = None
+    fetch_seconds: float = 0.0
+    index: int | None = None  # of the sample that took longest
+    sample_seconds: float = 0.0  # 0: samples of this batch were not timed one by one
+    idle: int = 0  # other workers that had nothing to do for most of it
 
 
 class Loader(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -69,6 +86,11 @@ class Loader(msgspec.Struct, frozen=True, omit_defaults=True):
     pids: list[int] = []  # workers, of the newest pass last
     now: str = ""
     now_since: float = 0.0
+    pass_batches: int = 0  # of the newest pass
+    shutdowns: Timing = Timing()  # ending its workers
+    spikes: list[Spike] = []  # the longest waits that stand out, as far back as the recording has its details
+    spiked: float = 0.0  # seconds of all waits that stand out
+    spiked_of: float = 0.0  # seconds of looping among which these were looked for
 
 
 class Fetching(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -120,6 +142,14 @@ class Progress(msgspec.Struct, frozen=True, omit_defaults=True):
     since: float = 0.0
 
 
+class StageNow(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A stage of the user's own, or of an adapter's, that is open at the moment."""
+
+    name: str
+    item: str = ""
+    since: float = 0.0
+
+
 class Process(msgspec.Struct, frozen=True, omit_defaults=True):
     """One recorded process."""
 
@@ -147,6 +177,10 @@ class Process(msgspec.Struct, frozen=True, omit_defaults=True):
     cost: Timing = Timing()
     size: int = 0  # of its recording
     adapters_failed: list[str] = []
+    stack_signal: int = 0  # the signal at which it writes its stacks down; 0: none
+    threads_at_fork: int | None = None  # of its parent; None: it was not forked
+    thread_names_at_fork: list[str] = []
+    stages_now: list[StageNow] = []
 
     @property
     def failure(self) -> Failure | None:
@@ -223,6 +257,10 @@ class Evidence(msgspec.Struct, frozen=True, omit_defaults=True):
     recording: list[Process] | None = None
     exits: list[Exit] | None = None
     host: list[Host] | None = None
+    processes: list[Seen] | None = None
+    stacks: list[Stack] | None = None
+    samples: list[Sampled] | None = None
+    stall: Stall | None = None
     unreadable: list[str] = []
 
     def process(self, pid: int) -> Process | None:

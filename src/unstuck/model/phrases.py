@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 
 from .evidence import Failure, Place, Process
+from .look import Seen
 
 UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
 
@@ -51,11 +52,12 @@ def ending(status: int) -> str:
     return f"ended by {signal_name(status)}" if status < 0 else f"exited with code {status}"
 
 
-def who(process: Process) -> str:
+def who(process: Process | Seen) -> str:
     """worker 1 (pid 4242) of rank 0; rank 3 (pid 12); the main process (pid 7)."""
     rank = "" if process.rank is None else f" of rank {process.rank}"
     if process.role == "worker":
-        return f"worker {process.worker} (pid {process.pid}){rank}"
+        number = "" if process.worker is None else f" {process.worker}"
+        return f"worker{number} (pid {process.pid}){rank}"
     if process.rank is not None:
         return f"rank {process.rank} (pid {process.pid})"
     return f"the {process.role} process (pid {process.pid})"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from .evidence import Evidence, Exit, Failure, Host, Loader, Memory, Place, Process
 from .phrases import many
 
-LIBRARY = ("/site-packages/", "/dist-packages/", "/lib/python3")
+LIBRARY = ("/site-packages/", "/dist-packages/", "/lib/python3", "/torchinductor_")
 SIGKILL = -9
 STARTING = "starting the iterator"
 

@@ -69,6 +69,18 @@ class Activity(msgspec.Struct, frozen=True):
     unit: str = ""
 
 
+class Spent(msgspec.Struct, frozen=True):
+    """What part of the time that was sampled went into, in a main thread or in all workers of its loader together."""
+
+    rank: int | None
+    worker: int | None  # None: all of them
+    role: str  # main, workers
+    what: str
+    where: Place | None
+    share: float
+    seconds: float
+
+
 class NotChecked(msgspec.Struct, frozen=True):
     """Rules that could not judge, and what they would have needed."""
 
@@ -104,8 +116,22 @@ class Report(msgspec.Struct, frozen=True):
     state: str
     findings: list[Finding] = []
     activities: list[Activity] = []
+    spent: list[Spent] = []
     not_checked: list[NotChecked] = []
     overhead: Overhead = Overhead()
     notes: list[str] = []
     evidence: str | Evidence | None = None
     schema: int = SCHEMA
+
+
+class Training(msgspec.Struct, frozen=True):
+    """One training on this machine, as a list shows it."""
+
+    pid: int
+    command: str
+    age: float
+    processes: int
+    ranks: int
+    workers: int
+    doing: list[str]
+    folder: str = ""

@@ -21,6 +21,7 @@ class Rule(msgspec.Struct, frozen=True):
     explains: Symptom
     needs: tuple[str, ...]
     outranks: tuple[str, ...] = ()
+    fallback: bool = False
 
     @property
     def name(self) -> str:
@@ -37,10 +38,15 @@ class Judgement(msgspec.Struct, frozen=True):
     error: str = ""
 
 
-def rule(explains: Symptom, needs: tuple[str, ...], outranks: tuple[str, ...] = ()) -> Callable[[Check], Rule]:
-    """Declare a rule: `needs` names sections of Evidence, `outranks` names rules."""
+def rule(
+    explains: Symptom, needs: tuple[str, ...], outranks: tuple[str, ...] = (), *, fallback: bool = False
+) -> Callable[[Check], Rule]:
+    """Declare a rule: `needs` names sections of Evidence (`a|b`: one of them will do), `outranks` names rules.
+
+    A fallback is silent when it is outranked.
+    """
 
     def declare(check: Check) -> Rule:
-        return Rule(check, explains, needs, outranks)
+        return Rule(check, explains, needs, outranks, fallback)
 
     return declare

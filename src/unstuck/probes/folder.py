@@ -8,9 +8,10 @@ import msgspec
 
 from ..errors import UserError
 from ..inside import format as f
-from ..model.evidence import Exit, Process, Run
+from ..model.evidence import Exit, Loader, Process, Run
 from ..recordings.facts import Facts
 from ..recordings.reader import Recording, Unfinished
+from ..recordings.spikes import Waits, waits_of, with_spikes
 
 EXITS = {f.EXIT_REAPED: "reaped", f.EXIT_PEEKED: "peeked"}
 
@@ -47,10 +48,13 @@ def recordings_of(folder: Path, run: Run) -> Recorded:
     processes: list[Process] = []
     exits: list[Exit] = []
     unreadable: list[str] = []
+    waits: dict[tuple[str, int, int], Waits] = {}
+    paths: dict[tuple[str, int], Path] = {}
     for path in sorted((folder / "recordings").glob("*.rec")):
         try:
             facts = Facts(Recording(path), run.started)
             process = facts.process()
+            waits |= {(process.node, process.pid, number): one for number, one in _waits(facts, process)}
         except Unfinished:
             continue
         except UserError as error:
@@ -60,8 +64,39 @@ def recordings_of(folder: Path, run: Run) -> Recorded:
             unreadable.append(f"{path} holds something this version cannot read ({error}); the rest is still read")
             continue
         processes.append(process)
+        paths[process.node, process.pid] = path
         exits += [_exit(facts, one, process.pid) for one in facts.noted(f.Kind.EXIT)]
+    processes = [_with_spikes(one, waits, processes, paths) for one in processes] if waits else processes
     return Recorded(processes=processes, exits=exits, unreadable=unreadable)
+
+
+def _waits(facts: Facts, process: Process) -> list[tuple[int, Waits]]:
+    found = [(one.number, waits_of(facts.recording, one, facts.at)) for one in process.loaders]
+    return [(number, one) for number, one in found if one is not None]
+
+
+def _with_spikes(
+    main: Process,
+    waits: dict[tuple[str, int, int], Waits],
+    processes: list[Process],
+    paths: dict[tuple[str, int], Path],
+) -> Process:
+    """What its loaders' long waits were for stands in the recordings of their workers."""
+
+    def reading(worker: Process) -> Recording | None:
+        try:
+            return Recording(paths[worker.node, worker.pid])
+        except (Unfinished, UserError):
+            return None
+
+    def added(loader: Loader) -> Loader:
+        found = waits.get((main.node, main.pid, loader.number))
+        if found is None:
+            return loader
+        mine = [one for one in processes if (one.node, one.parent) == (main.node, main.pid)]
+        return with_spikes(loader, found, [one for one in mine if one.pid in loader.pids], reading)
+
+    return msgspec.structs.replace(main, loaders=[added(one) for one in main.loaders])
 
 
 def _exit(facts: Facts, record: list[int], by: int) -> Exit:

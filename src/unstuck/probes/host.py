@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import resource
 from collections.abc import Iterable
 from pathlib import Path
@@ -11,17 +12,24 @@ import msgspec
 
 from ..model.evidence import Memory, Sample
 from . import cgroups
+from .kernel import descriptors as count
+
+OF_MEMINFO = re.compile(rb"^(MemAvailable|MemTotal):\s+(\d+)", re.MULTILINE)
+OF_VMSTAT = re.compile(rb"^(oom_kill) (\d+)", re.MULTILINE)
+OF_STATUS = re.compile(rb"^(RssAnon|RssFile|RssShmem):\s+(\d+)", re.MULTILINE)
 
 
-def sample(pid: int, others: Iterable[int], folder: Path, at: float, groups: Iterable[str] = ()) -> Sample:
+def sample(
+    pid: int, others: Iterable[int], folder: Path, at: float, groups: Iterable[str] = (), *, descriptors: bool = True
+) -> Sample:
     """One look, through the eyes of process `pid`: its cgroup, its mounts.
 
     `groups` are cgroups it is known to have been in: a process that has just ended is in none, and that is when their
-    counters matter most.
+    counters matter most. `descriptors` counts them too, which costs as much as all the rest.
     """
     memory = cgroups.memory(pid)
-    meminfo = _fields(Path("/proc/meminfo"))
-    machine = _fields(Path("/proc/vmstat")).get("oom_kill")
+    meminfo = _fields("/proc/meminfo", OF_MEMINFO)
+    machine = _fields("/proc/vmstat", OF_VMSTAT).get("oom_kill")
     kills = {**cgroups.oom_kills_now(list(groups)), **memory.oom_kills}
     if machine is not None:
         kills["machine"] = machine
@@ -37,14 +45,14 @@ def sample(pid: int, others: Iterable[int], folder: Path, at: float, groups: Ite
         shm_size=shm[0],
         shm_free=shm[1],
         disk_free=(_disk(str(folder)) or (None, None))[1],
-        processes=[found for one in others if (found := _memory_of(one)) is not None],
+        processes=[found for one in others if (found := _memory_of(one, descriptors)) is not None],
     )
 
 
 def counters_after(last: Sample, at: float) -> Sample:
     """The last sample with its counters as they stand now, after the processes are gone."""
     kills = {**last.oom_kills, **cgroups.oom_kills_now(groups_in(last))}
-    machine = _fields(Path("/proc/vmstat")).get("oom_kill")
+    machine = _fields("/proc/vmstat", OF_VMSTAT).get("oom_kill")
     if machine is not None and "machine" in kills:
         kills["machine"] = machine
     return msgspec.structs.replace(last, at=round(at, 3), oom_kills=kills, processes=[])
@@ -71,35 +79,32 @@ def descriptor_limit(pid: int) -> int | None:
         return None
 
 
-def _memory_of(pid: int) -> Memory | None:
-    found = _fields(Path(f"/proc/{pid}/status"))
+def _memory_of(pid: int, descriptors: bool) -> Memory | None:
+    found = _fields(f"/proc/{pid}/status", OF_STATUS)
     if "RssAnon" not in found:
         return None
-    try:
-        descriptors = len(os.listdir(f"/proc/{pid}/fd"))
-    except OSError:
-        descriptors = None
     return Memory(
         pid=pid,
         private=found["RssAnon"] * 1024,
         files=found.get("RssFile", 0) * 1024,
         shared=found.get("RssShmem", 0) * 1024,
-        descriptors=descriptors,
+        descriptors=count(pid) if descriptors else None,
     )
 
 
-def _fields(path: Path) -> dict[str, int]:
-    """Numbers of a /proc file whose lines are a name, a colon or space, and a number."""
-    found = {}
+def _fields(path: str, wanted: re.Pattern[bytes]) -> dict[str, int]:
+    """Some numbers of a /proc file whose lines are a name and a number. It is read twice a second: no more is done."""
     try:
-        lines = path.read_text().splitlines()
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
         return {}
-    for line in lines:
-        name, *rest = line.replace(":", " ", 1).split()
-        if rest and rest[0].isdigit():
-            found[name] = int(rest[0])
-    return found
+    try:
+        found = wanted.findall(os.read(fd, 1 << 16))
+    except OSError:  # it has just ended
+        return {}
+    finally:
+        os.close(fd)
+    return {name.decode(): int(value) for name, value in found}
 
 
 def _disk(path: str) -> tuple[int, int] | None:

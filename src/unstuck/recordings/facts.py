@@ -10,7 +10,7 @@ import msgspec
 
 from ..inside import format as f
 from ..inside.format import Kind
-from ..model.evidence import Failure, Fetching, Loader, Process, Progress, Timing
+from ..model.evidence import Failure, Fetching, Loader, Process, Progress, StageNow, Timing
 from .reader import FETCH_KINDS, LOADER_KINDS, BoardEntry, Recording
 
 PHASES = {
@@ -19,6 +19,7 @@ PHASES = {
     Kind.WAIT: "waiting for a batch",
     Kind.BODY: "in the loop's body",
     Kind.PASS_END: "between passes",
+    Kind.SHUTDOWN: "ending its workers",
     Kind.FETCH: "fetching",
     Kind.SAMPLE: "loading a sample",
     Kind.COLLATE: "collating",
@@ -66,6 +67,10 @@ class Facts:
             cost=_seconds(header[f.H_COST_COUNT], header[f.H_COST], header[f.H_COST_MAX]),
             size=header[f.H_SIZE],
             adapters_failed=[self.recording.string(one[f.R_A]) for one in self.noted(Kind.ADAPTER_FAILED)],
+            stack_signal=header[f.H_STACK_SIGNAL],
+            threads_at_fork=header[f.H_FORK_THREADS] or None,
+            thread_names_at_fork=self._thread_names(),
+            stages_now=[self._stage_now(entry) for entry in self.board if entry.kind == Kind.STAGE and entry.a],
         )
 
     def at(self, moment: int) -> float:
@@ -101,6 +106,7 @@ class Facts:
             "dataset": known.pop("dataset_inner", None) or "",
             "passes": board.b if board else 0,
             "batches": board.c if board else 0,
+            "pass_batches": board.a if board else 0,
             "optimizer_steps": board.d if board else 0,
             "now": PHASES.get(board.kind, "") if board else "",
             "now_since": self.at(board.since) if board else 0.0,
@@ -108,6 +114,7 @@ class Facts:
             "first_waits": self.timing(Kind.FIRST_WAIT, number),
             "bodies": self.timing(Kind.BODY, number),
             "starts": self.timing(Kind.ITERATOR, number),
+            "shutdowns": self.timing(Kind.SHUTDOWN, number),
             "dataset_length": max((one[f.R_A] for one in lengths), default=0) - 1,
             "length": lengths[-1][f.R_B] - 1 if lengths else None,
             "failed": self.recording.string(failures[-1][f.R_B]) if failures else None,
@@ -140,6 +147,13 @@ class Facts:
             now_since=self.at(board.since) if board else 0.0,
             index=_index(board) if board and board.kind in (Kind.SAMPLE, Kind.COLLATE) else None,
         )
+
+    def _thread_names(self) -> list[str]:
+        text = self.recording.string(self.recording.header[f.H_FORK_NAMES])
+        return msgspec.json.decode(text, type=list[str]) if text else []
+
+    def _stage_now(self, entry: BoardEntry) -> StageNow:
+        return StageNow(name=self.recording.string(entry.key), item=entry.text, since=self.at(entry.since))
 
     def _progress(self, entry: BoardEntry) -> Progress:
         name, unit = self.recording.string(entry.key), self.recording.string(entry.c)
@@ -180,6 +194,7 @@ def _seconds(count: int, total: int, longest: int, *buckets: int) -> Timing:
         longest=longest / 1e9,
         p50=_quantile(buckets, 0.50, longest),
         p95=_quantile(buckets, 0.95, longest),
+        p99=_quantile(buckets, 0.99, longest),
     )
 
 

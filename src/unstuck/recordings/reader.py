@@ -16,7 +16,7 @@ from ..inside.format import Kind
 
 Words = npt.NDArray[np.uint64]
 ATTEMPTS = 20
-LOADER_KINDS = (Kind.LOADER, Kind.ITERATOR, Kind.WAIT, Kind.BODY, Kind.PASS_END)
+LOADER_KINDS = (Kind.LOADER, Kind.ITERATOR, Kind.WAIT, Kind.BODY, Kind.PASS_END, Kind.SHUTDOWN)
 FETCH_KINDS = (Kind.FETCH, Kind.SAMPLE, Kind.COLLATE, Kind.IDLE)
 UNITS = (f.BOARD_ENTRY, f.TOTAL_WORDS * f.WORD, f.RING_WORDS * f.WORD, f.RING_WORDS * f.WORD, 1, 1)  # by section
 
@@ -56,7 +56,7 @@ class Recording:
         self._words: Words = np.frombuffer(data, dtype="<u8", count=len(data) // f.WORD)
         self._bytes = data
         header = self._words
-        self.header: list[int] = header[: f.H_SECTIONS].tolist()
+        self.header: list[int] = header[: f.H_WORDS].tolist()
         pairs = header[f.H_SECTIONS : f.H_SECTIONS + 12].tolist()
         self._sections = list(zip(pairs[0::2], pairs[1::2], strict=True))
 
@@ -67,6 +67,15 @@ class Recording:
     def ring(self) -> list[list[int]]:
         """Records of frequent events in the order they were written; a slot that was being written is left out."""
         return self._records(f.S_RING)
+
+    def events(self, kind: int, key: int | None = None) -> Words:
+        """Records of one kind of frequent events as rows of an array, in no order."""
+        rows = self._valid(f.S_RING)
+        wanted = rows[:, f.R_KIND] == kind
+        if key is not None:
+            wanted &= rows[:, f.R_KEY] == key
+        found: Words = rows[wanted]
+        return found
 
     def notes(self) -> list[list[int]]:
         """The same of rare events."""

@@ -16,7 +16,7 @@ def judge(evidence: Evidence) -> list[Judgement]:
 
 def judge_one(rule: Rule, evidence: Evidence) -> Judgement:
     """found, clear, unknown (a section it needs was not looked at) or broken (it raised; nothing else suffers)."""
-    missing = [section for section in rule.needs if getattr(evidence, section) is None]
+    missing = [needed.replace("|", " or ") for needed in rule.needs if not _looked_at(needed, evidence)]
     if missing:
         return Judgement(rule.name, "unknown", missing=missing)
     try:
@@ -29,6 +29,11 @@ def judge_one(rule: Rule, evidence: Evidence) -> Judgement:
     return Judgement(rule.name, "found" if findings else "clear", findings=findings)
 
 
+def _looked_at(needed: str, evidence: Evidence) -> bool:
+    """A section, or one of several: `recording|samples`."""
+    return any(getattr(evidence, section) is not None for section in needed.split("|"))
+
+
 def rank_findings(judgements: list[Judgement]) -> list[Finding]:
     """Most important first. What a finding's rule outranks is its consequence."""
     rules = all_rules()
@@ -37,6 +42,8 @@ def rank_findings(judgements: list[Judgement]) -> list[Finding]:
     ranked = []
     for finding in found:
         above = [name for name in sorted(present) if finding.rule in rules[name].outranks]
+        if above and rules[finding.rule].fallback:
+            continue
         root = _topmost(above, present) if above else None
         ranked.append(
             finding if root is None else msgspec.structs.replace(finding, role="consequence", because_of=root)

@@ -63,7 +63,7 @@ def run(scenario: Scenario, base: Path, python: str = sys.executable, *, quiet: 
     """Run it for real and judge it; afterwards, if the scenario takes the watcher along."""
     with surroundings(scenario.surroundings) as around:
         command = [
-            *around.outside, sys.executable, "-m", "unstuck", "run", "--run-dir", str(base), "--",
+            *around.outside, sys.executable, "-m", "unstuck", "run", "--run-dir", str(base), "--on-stall", "stop", "--",
             *around.inside, python, str(scenario.path),
         ]  # fmt: skip
         before = set(base.glob("*/run.json"))

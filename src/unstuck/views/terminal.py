@@ -13,9 +13,10 @@ from rich.rule import Rule
 from rich.table import Table
 from rich.text import Text
 
-from ..model.phrases import duration, line, size
-from ..model.report import Finding, Report
+from ..model.phrases import duration, line, percent, size
+from ..model.report import Finding, Report, Spent
 
+MOST_TIMES = 8  # rows: what comes after these is small
 COLOURS = {
     "crashed": "red",
     "stuck": "red",
@@ -43,6 +44,7 @@ def show(report: Report, console: Console, folder: str = "") -> None:
         _show_finding(finding, report.findings, console)
     if not roots:
         console.print(_no_finding(report))
+    _show_time(report, console)
     _show_footer(report, console, folder, roots)
 
 
@@ -75,6 +77,24 @@ def _no_finding(report: Report) -> Text:
     if report.state == "healthy":
         return Text("Nothing found.")
     return Text("No rule has found a cause. That does not mean that there is none.")
+
+
+def _show_time(report: Report, console: Console) -> None:
+    table = Table.grid(padding=(0, 2))
+    table.add_column(style="bold", no_wrap=True)
+    table.add_column(justify="right", no_wrap=True)
+    table.add_column(overflow="fold")
+    for number, one in enumerate(report.spent[:MOST_TIMES]):
+        table.add_row("time" if number == 0 else "", percent(one.share), Text(_spent(one)))
+    if report.spent:
+        console.print(Padding(table, (0, 0, 0, 2), expand=False))
+
+
+def _spent(one: Spent) -> str:
+    role = "workers" if one.role == "workers" else "main thread"
+    whose = role if one.rank is None else f"{role} of rank {one.rank}"
+    at = f" at {line(one.where)} ({one.where.function})" if one.where is not None else ""
+    return f"{whose}: {one.what}{at}"
 
 
 def _show_footer(report: Report, console: Console, folder: str, roots: list[Finding]) -> None:

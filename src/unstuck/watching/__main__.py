@@ -8,8 +8,9 @@ from pathlib import Path
 
 from ..model.report import Report
 from . import place
-from .following import TICK, Following
-from .running import finish
+from .following import TICK
+from .running import Watch, finish
+from .stalls import Options
 
 
 def main(folder: Path, pid: int, recordings: Path, command: list[str]) -> None:
@@ -17,24 +18,36 @@ def main(folder: Path, pid: int, recordings: Path, command: list[str]) -> None:
     lock = place.elect(folder)
     if lock is None:
         return
-    following = Following(folder, recordings, pid, run.started)
-    following.tick()
+    watch = Watch(folder, recordings, pid, run.started, Voice(), Options())
+    watch.tick()
     quiet = 0
     while quiet < 2:  # a launcher may have gone while its ranks are still opening their recordings
         time.sleep(TICK)
-        following.tick()
-        quiet = 0 if following.anyone() else quiet + 1
-    following.finish()
-    finish(folder, recordings, run, None, _tell)
+        watch.tick()
+        quiet = 0 if watch.following.anyone() else quiet + 1
+    watch.close()
+    watch.following.finish()
+    finish(folder, recordings, run, None, Voice())
     lock.close()
 
 
-def _tell(report: Report, folder: Path) -> None:
+class Voice:
     """On the run's own stderr, and only when there is something to say."""
-    for finding in report.findings[:1]:
-        print(f"[unstuck] {report.state}: {finding.cause}", file=sys.stderr)
-        print(f"[unstuck] {finding.remedy.text}", file=sys.stderr)
-        print(f"[unstuck] unstuck why {folder}", file=sys.stderr)
+
+    def end(self, report: Report, folder: Path) -> None:
+        for finding in report.findings[:1]:
+            self.say(f"{report.state}: {finding.cause}")
+            self.say(finding.remedy.text)
+            self.say(f"unstuck why {folder}")
+
+    def stall(self, report: Report, folder: Path) -> None:
+        if report.findings:
+            self.end(report, folder)
+        else:
+            self.say(f"the run stands still, and no cause is known: unstuck why {folder}")
+
+    def say(self, line: str) -> None:
+        print(f"[unstuck] {line}", file=sys.stderr, flush=True)
 
 
 if __name__ == "__main__":

@@ -14,6 +14,7 @@ from .journal import Journal
 from .pidfd import Pidfd
 
 TICK = 0.5
+DESCRIPTORS_EVERY = 8  # ticks: counting them costs as much as all the rest
 COPY_EVERY = 20  # ticks: recordings that had to be written on a local disk
 PATIENCE = 10  # ticks for which the status of an ended process is still asked for
 
@@ -48,15 +49,28 @@ class Following:
     def tick(self) -> None:
         self._ticks += 1
         if self._ticks % COPY_EVERY == 0:
-            place.bring_home(self.recordings, self.folder)
+            self._copy()
         self._meet_new()
         self._note_ended()
         groups = host.groups_in(self._last) if self._last is not None else []
-        self._last = host.sample(self.pid, list(self._handles), self.folder, self.now(), groups)
+        descriptors = self._ticks % DESCRIPTORS_EVERY == 1
+        pids = list(self._handles)
+        self._last = host.sample(self.pid, pids, self.folder, self.now(), groups, descriptors=descriptors)
         self.journal.look(self._last)
+
+    def _copy(self) -> None:
+        """Where recordings had to be written elsewhere. A full disk is no reason to stop watching."""
+        try:
+            place.bring_home(self.recordings, self.folder)
+        except OSError:
+            return
 
     def anyone(self) -> bool:
         return bool(self._handles)
+
+    def alive(self) -> set[int]:
+        """Recorded processes that have not ended."""
+        return set(self._handles) - set(self._ended)
 
     def _meet_new(self) -> None:
         try:

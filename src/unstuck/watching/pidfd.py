@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import os
 import select
+import signal
 import struct
 
 _SIZE = 64  # struct pidfd_info, first version
@@ -31,6 +32,13 @@ class Pidfd:
             return None
         mask, *_, status = struct.unpack_from("<QQ12I", asked)
         return os.waitstatus_to_exitcode(status) if mask & _WANT_EXIT else None
+
+    def kill(self) -> None:
+        """SIGKILL to this very process, if it still is there."""
+        try:
+            signal.pidfd_send_signal(self._fd, signal.SIGKILL)
+        except OSError:
+            return
 
     def close(self) -> None:
         os.close(self._fd)

@@ -16,7 +16,7 @@ from ..errors import UserError
 from ..inside import run_folder
 from ..inside.format import MAIN_LAYOUT
 from ..model.evidence import Run
-from .redaction import redact
+from ..probes.redaction import redact
 
 KEPT_RUNS = 50
 # File systems on which reserved space is there when it is written to. Elsewhere a full disk would kill with SIGBUS.

@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-from collections.abc import Callable
 from pathlib import Path
+from typing import Protocol
 
 import msgspec
 
@@ -14,9 +14,21 @@ from ..errors import UserError
 from ..inside import run_folder
 from ..model.evidence import Run
 from ..model.report import Report
+from ..probes import tree
 from . import place
 from .following import TICK, Following
 from .parent import Child, exit_code
+from .stalls import Options, Stalls
+from .stopping import EXIT_CODE, Stopping
+
+
+class Teller(Protocol):
+    """Who speaks to the user, and how, is not the watcher's business."""
+
+    def stall(self, report: Report, folder: Path) -> None: ...
+    def say(self, line: str) -> None: ...
+    def end(self, report: Report, folder: Path) -> None: ...
+
 
 BOOTSTRAP = str(Path(run_folder.__file__).parent / "bootstrap")
 
@@ -38,8 +50,8 @@ def python_path() -> str:
     return os.pathsep.join([BOOTSTRAP, *before])
 
 
-def run_recorded(command: list[str], base: Path, tell: Callable[[Report, Path], None]) -> int:
-    """Run it, watch it, judge it; give back the exit code of the command."""
+def run_recorded(command: list[str], base: Path, teller: Teller, options: Options) -> int:
+    """Run it, watch it, judge it; give back the exit code of the command, or that of a run that had to be stopped."""
     folder, recordings = place.make(base, command)
     place.forget_old_runs(base)
     lock = place.elect(folder)
@@ -47,13 +59,42 @@ def run_recorded(command: list[str], base: Path, tell: Callable[[Report, Path], 
     run = place.describe(folder, command, child.pid)
     if lock is None:  # another launcher on this node watches this run: this one only records
         return exit_code(child.wait(lambda: None, every=60.0))
-    following = Following(folder, recordings, child.pid, run.started)
-    following.tick()
-    status = child.wait(following.tick, every=TICK)
-    following.child_ended(status)
-    following.finish()
-    finish(folder, recordings, run, status, tell)
-    return exit_code(status)
+    watch = Watch(folder, recordings, child.pid, run.started, teller, options)
+    watch.tick()
+    status = child.wait(watch.tick, every=TICK)
+    watch.close()
+    watch.following.child_ended(status)
+    watch.following.finish()
+    stopped = watch.stalls.report if watch.stopping is not None else None
+    finish(folder, recordings, run, status, teller, stopped)
+    return exit_code(status) if watch.stopping is None else EXIT_CODE
+
+
+class Watch:
+    """Everything that is done about a running command, twice a second."""
+
+    def __init__(
+        self, folder: Path, recordings: Path, pid: int, started: float, teller: Teller, options: Options
+    ) -> None:
+        self.following = Following(folder, recordings, pid, started)
+        self.stalls = Stalls(folder, recordings, pid, options, teller.stall, teller.say)
+        self.stopping: Stopping | None = None
+        self._pid = pid
+        self._started = started
+
+    def tick(self) -> None:
+        self.following.tick()
+        if self.stopping is not None:
+            self.stopping.tick()
+            return
+        self.stalls.tick(self._started, self.following.alive())
+        if self.stalls.wants_stop:
+            self.stopping = Stopping(self._pid, self.following.alive() | set(tree.Tree().below(self._pid)))
+
+    def close(self) -> None:
+        self.stalls.close()
+        if self.stopping is not None:
+            self.stopping.force()
 
 
 def run_plainly(command: list[str]) -> int:
@@ -72,8 +113,13 @@ def start(command: list[str], variables: dict[str, str]) -> Child:
         raise SystemExit(126) from None
 
 
-def finish(folder: Path, recordings: Path, run: Run, status: int | None, tell: Callable[[Report, Path], None]) -> None:
-    """Write the status down, judge the run, and pass the report on. Nothing here may change the exit code."""
+def finish(
+    folder: Path, recordings: Path, run: Run, status: int | None, teller: Teller, stopped: Report | None = None
+) -> None:
+    """Write the status down, judge the run, and pass the report on. Nothing here may change the exit code.
+
+    A run that was stopped was judged before: how it died says nothing more.
+    """
     # Not before the signals are blocked: numpy starts threads, which would take them and die of them.
     from ..diagnose import diagnose
 
@@ -83,9 +129,9 @@ def finish(folder: Path, recordings: Path, run: Run, status: int | None, tell: C
             shutil.rmtree(recordings, ignore_errors=True)
         ended = msgspec.structs.replace(run, status=status)
         (folder / "run.json").write_bytes(msgspec.json.format(msgspec.json.encode(ended), indent=1))
-        report = diagnose(folder)
+        report = stopped or diagnose(folder)
         (folder / "report.json").write_bytes(msgspec.json.encode(report))
     except (OSError, UserError) as error:
         print(f"unstuck: the run could not be judged ({error})", file=sys.stderr)
         return
-    tell(msgspec.structs.replace(report, evidence=str(folder / "report.json")), folder)
+    teller.end(msgspec.structs.replace(report, evidence=str(folder / "report.json")), folder)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import sys
 from types import ModuleType
 from typing import Any
 
+from .. import shutdowns
 from ..format import Kind
 from ..guard import Guard, clean
 from ..loaders import Cursor, begin_pass, entry_of, note_length, pass_begun, pass_failed, renew
@@ -13,16 +15,20 @@ from ..process import process
 from ..recorder import clock
 
 MODULES = ("torch.utils.data.dataloader",)
-OWES = (Kind.LOADER, Kind.ITERATOR, Kind.WORKER, Kind.WAIT, Kind.FIRST_WAIT, Kind.BODY, Kind.PASS_END)
+OWES = (
+    Kind.LOADER, Kind.ITERATOR, Kind.WORKER, Kind.WAIT, Kind.FIRST_WAIT, Kind.BODY, Kind.PASS_END, Kind.SHUTDOWN,
+)  # fmt: skip
 
 
 def install(module: ModuleType, guard: Guard) -> Undo:
     loader, iterator = module.DataLoader, module._BaseDataLoaderIter
+    iterator._unstuck = None  # what every iterator has until it is met; it stays, should a wrapper outlive its undo
     return together(
         replace(loader, "__init__", lambda original: _init(original, guard)),
         replace(loader, "__len__", lambda original: _len(original, guard)),
         replace(loader, "__iter__", lambda original: iterate(original, guard)),
         replace(iterator, "__next__", lambda original: _next(original, guard)),
+        replace(module._MultiProcessingDataLoaderIter, "_shutdown_workers", lambda original: shutdown(original, guard)),
     )
 
 
@@ -70,11 +76,7 @@ def iterate(original: Any, guard: Guard) -> Any:
 
 def _next(original: Any, guard: Guard) -> Any:
     def __next__(self: Any) -> Any:
-        cursor: Cursor | None
-        try:
-            cursor = self._unstuck
-        except AttributeError:
-            cursor = None
+        cursor: Cursor | None = self._unstuck
         if cursor is None or cursor.recorder is not process.recorder:
             cursor = guard.result(renew, self)
         if cursor is None:
@@ -85,22 +87,16 @@ def _next(original: Any, guard: Guard) -> Any:
                 raise
         start = clock()
         cursor.words[cursor.phase] = start << 2  # LOADER_WAITS
-        outer = process.loader
-        if cursor.here:
-            process.loader = cursor.loader  # whose samples the fetcher times now
         try:
             data = original(self)
         except StopIteration as end:
-            process.loader = outer
             guard.quietly(cursor.ends, start)
             clean(end)
             raise
         except Exception as error:
-            process.loader = outer
             guard.quietly(cursor.fails, error)
             clean(error)
             raise
-        process.loader = outer
         try:
             if cursor.recorder is not process.recorder:  # the dataset has forked, and this is the child
                 cursor = renew(self)
@@ -112,3 +108,29 @@ def _next(original: Any, guard: Guard) -> Any:
         return data
 
     return __next__
+
+
+def shutdown(original: Any, guard: Guard) -> Any:
+    """For `_shutdown_workers` of every iterator class that has its own.
+
+    It runs in `__del__` too, to the very end, when names of modules may be gone: then nothing of ours is touched.
+    """
+    finalizing = sys.is_finalizing
+
+    def _shutdown_workers(self: Any) -> None:
+        if finalizing() or getattr(self, "_shutdown", True):
+            original(self)
+            return
+        going_on = None
+        try:
+            try:
+                going_on = guard.result(shutdowns.begins, self)
+            finally:  # whatever a signal handler raises meanwhile, the workers are ended
+                original(self)
+        except Exception as error:
+            clean(error)
+            raise
+        if going_on is not None:
+            guard.quietly(shutdowns.ends, going_on)
+
+    return _shutdown_workers

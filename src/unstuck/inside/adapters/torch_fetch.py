@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from time import thread_time_ns
 from types import ModuleType
 from typing import Any
 
-from ..fetches import stream_of, watched
+from ..fetches import UNKNOWN, Stream, meet
 from ..format import Kind
 from ..guard import Guard, clean
+from ..indices import NOT_TAKEN, Indices
 from ..patching import Undo, replace, together
 from ..process import process
 
@@ -17,38 +19,47 @@ OWES = (Kind.FETCH, Kind.SAMPLE, Kind.COLLATE)
 
 def install(module: ModuleType, guard: Guard) -> Undo:
     # The classes, never an instance: a patched instance is a reference cycle that keeps the dataset alive.
-    return together(
-        replace(module._MapDatasetFetcher, "fetch", lambda original: _fetch(original, guard)),
-        replace(module._IterableDatasetFetcher, "fetch", lambda original: _fetch(original, guard)),
-    )
+    kinds = (module._MapDatasetFetcher, module._IterableDatasetFetcher)
+    for kind in kinds:
+        kind._unstuck = UNKNOWN  # what every fetcher has until it is met; it stays, should a wrapper outlive its undo
+    return together(*(replace(kind, "fetch", lambda original: _fetch(original, guard)) for kind in kinds))
 
 
 def _fetch(original: Any, guard: Guard) -> Any:
-    def fetch(self: Any, possibly_batched_index: Any) -> Any:
-        stream, index = None, possibly_batched_index
+    """All in one place, because this runs for every batch there is, often with nothing of it in a cache."""
+
+    def fetch(self: Any, possibly_batched_index: Any) -> Any:  # noqa: PLR0912  (a call more costs half a sample)
+        stream: Stream | None
+        stream, through = self._unstuck
+        if stream is None:
+            stream, through = guard.result(meet, self, guard) or UNKNOWN
+            if stream is None:
+                return original(self, possibly_batched_index)
+        index = possibly_batched_index
         try:
-            stream = stream_of(guard)
-            if stream is not None:
-                index = watched(stream, self, possibly_batched_index)
+            if not stream.batches & 7:  # SELDOM
+                stream.cpu_began = thread_time_ns()
+            if through and type(index) is list:
+                index = Indices(possibly_batched_index)
+                index.given, index.stream, index.marks = possibly_batched_index, stream, NOT_TAKEN
+            else:
                 stream.begins()
         except Exception as error:
-            if guard.theirs(error):
+            if stream.theirs(error):
                 raise
-        if stream is None:
-            return original(self, possibly_batched_index)
         try:
             data = original(self, index)
-        except StopIteration as end:
-            guard.quietly(stream.rests)
-            clean(end)
-            raise
         except Exception as error:
-            guard.quietly(stream.failed, error, index, self)
+            guard.quietly(stream.fails, error, index, self)
             clean(error)
             raise
         try:
-            if stream.recorder is process.recorder:  # else the dataset has forked, and this is the child
-                stream.ends(len(index) if type(index) is list else 0)
+            if stream.recorder is not process.recorder:  # the dataset has forked, and this is the child
+                self._unstuck = UNKNOWN
+            elif index is not possibly_batched_index:
+                stream.ends(index)
+            else:
+                stream.ends_whole(index)
         except Exception as error:
             if guard.theirs(error):
                 raise

@@ -36,7 +36,6 @@ def _loop(original: Any, guard: Guard) -> Any:
                 recorder.words[f.H_ROLE] = f.ROLE_WORKER
                 recorder.words[f.H_WORKER] = args[at] + 1
                 recorder.words[f.H_WORKERS] = args[of]
-            process.loader = 0  # in a fork it still names the loader that was asked in the main process
         except Exception as error:
             if guard.theirs(error):
                 raise

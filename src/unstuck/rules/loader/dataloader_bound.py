@@ -5,6 +5,9 @@ For each loader that is trained on: how long every `next()` took against how lon
 of each pass left aside. Then what the time in the workers went into (the dataset's own code, collating, waiting for an
 index), how much of it was processor time, and how many processors the training may use.
 
+Of a run that nobody recorded, `unstuck why PID --seconds N` samples the stacks: how often the loop was met waiting for
+data, and at which line of a sample its workers were met.
+
 ## Why it happens
 Samples take longer to load than batches take to train on, and there are too few workers to hide it: too few processors,
 a slow disk, a costly decode or augmentation; or `num_workers=0`, which loads every batch in the training process itself
@@ -17,6 +20,8 @@ when all processors are in use, faster or nearer storage when workers wait rathe
 ## How sure it is
 Certain of the shares: they are measured over every step. It speaks from 30 % waiting and 2 ms a step on, in a loop of
 at least ten batches and five seconds, so that a short trial, a warm-up or a small model on data in memory stays quiet.
+From samples it knows the same shares within a few per cent, of the seconds it looked at: it keeps quiet unless the loop
+was seen to compute meanwhile, and while the workers are only starting.
 """
 
 from __future__ import annotations
@@ -24,22 +29,32 @@ from __future__ import annotations
 from collections.abc import Iterator
 from math import ceil
 
+from ...model.doing import FETCHING, WAITING
 from ...model.evidence import Evidence, Fetching, Loader, Process
+from ...model.loops import Loop, loops
 from ...model.phrases import duration, line, many, percent, short
 from ...model.questions import host_of, is_users, loader_name, training_loaders, workers_of
 from ...model.report import Finding, Remedy, Subject, Symptom
 from ...model.rule import rule
+from ...model.spending import Time
 
 SHARE = 0.3  # a GPU kept busy less than 70 % of the time is the usual mark of a loader that does not keep up
 BATCHES = 10
 SECONDS = 5.0  # of looping: below that, start-up effects are all there is
 LONG = 0.002  # seconds of waiting a step: below that, handing a batch over from a worker would cost as much
 WAITING_EACH = 4  # workers for each processor when they wait rather than compute: each costs memory all the same
-COMPUTING = 0.7  # of a fetch spent on the processor: the rest is waiting for storage or sleep
+ON_PROCESSOR = 0.7  # of a fetch spent on the processor: the rest is waiting for storage or sleep
+SAMPLED = 1.0  # seconds of samples: fewer are an anecdote
+IDLE = 0.5  # of the workers' time: if they rest that much, it is not their samples that take long
+STARTED = 3.0  # seconds of age of the workers: before, the first batch is waited for, and that is no rate
 
 
-@rule(explains=Symptom.SLOW, needs=("recording",))
+@rule(explains=Symptom.SLOW, needs=("recording|samples",))
 def check(evidence: Evidence) -> Iterator[Finding]:
+    yield from _recorded(evidence) if evidence.recording is not None else _sampled(evidence)
+
+
+def _recorded(evidence: Evidence) -> Iterator[Finding]:
     for main, loader in training_loaders(evidence):
         waited, looped = loader.waits.total, loader.waits.total + loader.bodies.total
         if loader.waits.count < BATCHES or looped < SECONDS or waited < SHARE * looped or loader.waits.mean < LONG:
@@ -113,7 +128,7 @@ def _seen(loader: Loader, fetching: list[Fetching]) -> Iterator[str]:
     )
     share = _processor_share(fetching)
     if share is not None:
-        rest = "" if share >= COMPUTING else ", the rest is waiting"
+        rest = "" if share >= ON_PROCESSOR else ", the rest is waiting"
         yield f"{percent(share)} of that is processor time{rest}"
 
 
@@ -122,14 +137,21 @@ def _remedy(loader: Loader, fetching: list[Fetching], cpus: int | None) -> Remed
     count = sum(one.fetches.count for one in fetching)
     per_batch = fetched / count if count else 0.0
     share = _processor_share(fetching)
-    waiting = share is not None and share < COMPUTING
-    needed = ceil(per_batch / max(loader.bodies.mean, 1e-4)) + 1 if per_batch else loader.num_workers + 1
+    place = short(loader.reads_at) if is_users(loader.reads_at) else "the dataset"
+    return _advice(
+        workers=loader.num_workers,
+        needed=ceil(per_batch / max(loader.bodies.mean, 1e-4)) + 1 if per_batch else loader.num_workers + 1,
+        reason=f"loading a batch takes {duration(per_batch)}, training on it {duration(loader.bodies.mean)}",
+        cheaper=f"make {'collating' if collated > own else place} cheaper",
+        cpus=cpus,
+        waiting=share is not None and share < ON_PROCESSOR,
+    )
+
+
+def _advice(workers: int, needed: int, reason: str, cheaper: str, cpus: int | None, *, waiting: bool) -> Remedy:
     most = WAITING_EACH * (cpus or 2) if waiting else max((cpus or 2) - 1, 1)
     wanted = min(needed, most)
-    place = short(loader.reads_at) if is_users(loader.reads_at) else "the dataset"
-    cheaper = f"make {'collating' if collated > own else place} cheaper"
-    if wanted > loader.num_workers:
-        reason = f"loading a batch takes {duration(per_batch)}, training on it {duration(loader.bodies.mean)}"
+    if wanted > workers:
         limit = f"; {many(cpus, 'processor')} may be used" if cpus and not waiting else ""
         text = f"Set num_workers={wanted} ({reason}{limit})."
         if wanted < needed:
@@ -141,3 +163,73 @@ def _remedy(loader: Loader, fetching: list[Fetching], cpus: int | None) -> Remed
         )
     used = f"all {many(cpus, 'processor')} are taken" if cpus else "more workers would share the same processors"
     return Remedy(f"More workers will not help, {used}: {cheaper}, or prepare the data beforehand.")
+
+
+def _sampled(evidence: Evidence) -> Iterator[Finding]:
+    for loop in loops(evidence):
+        if loop.looked < SAMPLED or loop.waiting < SHARE or not loop.gets_on or not _at_work(loop):
+            continue
+        most = loop.line if loop.idle < IDLE else None
+        yield Finding(
+            cause=f"The loop at {short(loop.at)}{_of_rank(loop)} waits for data {percent(loop.waiting)} of the time: "
+            f"{_sampled_why(loop)}",
+            seen=list(_samples(loop)),
+            remedy=_sampled_remedy(evidence, loop),
+            node=loop.main.node,
+            rank=loop.main.rank,
+            pid=loop.main.pid,
+            where=most.where if most is not None else loop.at,
+        )
+
+
+def _of_rank(loop: Loop) -> str:
+    return "" if loop.main.rank is None else f" of rank {loop.main.rank}"
+
+
+def _at_work(loop: Loop) -> bool:
+    """Its workers have been there for a while: neither just started, nor started anew all the time."""
+    settled = [one for one in loop.workers if one.age >= STARTED]
+    return loop.alone or len(settled) > len(loop.workers) - len(settled) + loop.started
+
+
+def _sampled_why(loop: Loop) -> str:
+    most = loop.line
+    spot = f"{short(most.where)} ({most.where.function})" if most is not None and most.where is not None else ""
+    if loop.alone:
+        return f"it has num_workers=0 and loads every batch itself{f', mostly at {spot}' if spot else ''}."
+    workers = "its only worker is" if len(loop.workers) == 1 else f"its {len(loop.workers)} workers are"
+    if most is None or loop.idle >= IDLE:
+        return f"{workers} idle {percent(loop.idle)} of the time, so it is not the samples that take long."
+    return f"{workers} busy, {percent(most.seconds / loop.loaded)} of the time at {spot}."
+
+
+def _samples(loop: Loop) -> Iterator[str]:
+    rest = [one for one in loop.times if one.what not in (WAITING, FETCHING)][:2]
+    others = "".join(f", {percent(one.seconds / loop.looked)} {one.what}" for one in rest)
+    yield f"in {duration(loop.looked)} of samples: {percent(loop.waiting)} {WAITING}{others}"
+    parts = ", ".join(f"{percent(one.seconds / loop.loaded)} {_part(one)}" for one in loop.loading[:3])
+    yield f"{'loading' if loop.alone else 'the time of the workers'} goes into: {parts}"
+    share = loop.on_processor
+    if share is not None and loop.idle < IDLE:
+        waits = "" if share >= ON_PROCESSOR else f", the rest is waiting{' for a processor' if loop.crowded else ''}"
+        yield f"{percent(share)} of loading is processor time{waits}"
+
+
+def _part(one: Time) -> str:
+    return one.what if one.where is None else f"{line(one.where)} ({one.where.function})"
+
+
+def _sampled_remedy(evidence: Evidence, loop: Loop) -> Remedy:
+    if not loop.alone and loop.idle >= IDLE:
+        tells = "Run it under `unstuck run`: the recording tells which batches are waited for."
+        hint = "Handing batches over takes long: return fewer and larger tensors, and no views of big ones. "
+        return Remedy(f"{hint if loop.handing > SHARE else ''}{tells}")
+    share, host = loop.on_processor, next(iter(evidence.host or ()), None)
+    return _advice(
+        workers=len(loop.workers),
+        needed=loop.needed,
+        reason=f"data is waited for {percent(loop.waiting)} of the time",
+        cheaper=f"make {short(loop.line.where) if loop.line is not None else 'the samples'} cheaper",
+        cpus=host.cpus or None if host is not None else None,
+        waiting=share is not None and share < ON_PROCESSOR and not loop.crowded,
+    )

@@ -1,0 +1,44 @@
+# expect: epoch-never-ends
+"""Shards are drawn again and again without end, so the first epoch goes on until somebody loses patience."""
+
+import os
+import signal
+import threading
+import time
+
+import torch
+from torch.utils.data import DataLoader, IterableDataset
+
+
+class Resampled(IterableDataset):
+    def __init__(self, samples):
+        self.samples = samples
+
+    def __len__(self):
+        return len(self.samples)
+
+    def __iter__(self):
+        while True:
+            yield self.samples[int(torch.randint(len(self.samples), ()))]
+
+
+def main():
+    torch.set_num_threads(1)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    model = torch.nn.Sequential(*(torch.nn.Linear(64, 64) for _ in range(4)))
+    optimizer = torch.optim.SGD(model.parameters(), lr=1e-6)
+    loader = DataLoader(Resampled(torch.rand(640, 64)), batch_size=16)
+    threading.Timer(12, os.kill, (os.getpid(), signal.SIGINT)).start()
+    for epoch in range(3):
+        for step, rows in enumerate(loader):
+            optimizer.zero_grad()
+            model(rows).mean().backward()
+            optimizer.step()
+            time.sleep(0.005)  # what an accelerator would take
+            if step % 100 == 0:
+                print("epoch", epoch, "step", step, flush=True)
+        torch.save(model.state_dict(), "/dev/null")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,36 @@
+# expect: healthy
+"""The wrapper reads the pipe, more slowly than the training writes: the pipe is full most of the time, and it moves."""
+
+import subprocess
+import sys
+import time
+
+
+def train():
+    import torch
+    from torch.utils.data import DataLoader, TensorDataset
+
+    model = torch.nn.Linear(8, 8)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    loader = DataLoader(TensorDataset(torch.rand(1600, 8)), batch_size=16)
+    for epoch in range(50):
+        for step, (rows,) in enumerate(loader):
+            optimizer.zero_grad()
+            loss = model(rows).square().mean()
+            loss.backward()
+            optimizer.step()
+            norms = " ".join(f"{float(row.norm()):.5f}" for row in model.weight)
+            print(f"epoch {epoch:3} step {step:5} loss {loss.item():.6f} norms {norms}", flush=True)
+
+
+def wrapper():
+    command = [sys.executable, __file__, "train"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as training:
+        while piece := training.stdout.read1(1024):
+            print(piece.decode().splitlines()[-1][:60], flush=True)
+            time.sleep(0.025)  # a dashboard is brought up to date
+        print("the training ended with", training.wait())
+
+
+if __name__ == "__main__":
+    train() if sys.argv[1:] == ["train"] else wrapper()

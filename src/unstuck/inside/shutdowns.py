@@ -1,0 +1,40 @@
+"""How long it takes a loader to end its workers, while an epoch ends or an iterator is thrown away."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from .format import Kind
+from .loaders import Cursor, Entry
+from .process import process
+from .recorder import Recorder, clock
+
+
+class Shutdown(NamedTuple):
+    """One that is going on."""
+
+    entry: Entry
+    recorder: Recorder
+    started: int
+    version: int  # of the board entry that says so
+    number: int  # of the pass
+    workers: int
+
+
+def begins(iterator: Any) -> Shutdown | None:
+    cursor: Cursor | None = iterator._unstuck
+    if cursor is None or cursor.recorder is not process.recorder:  # a fork's copy of its parent's iterator
+        return None
+    entry, recorder, now = cursor.entry, cursor.recorder, clock()
+    entry.show(Kind.SHUTDOWN, now, cursor.batch)
+    workers = len(getattr(iterator, "_workers", ()))
+    return Shutdown(entry, recorder, now, recorder.words[entry.live], cursor.number, workers)
+
+
+def ends(shutdown: Shutdown) -> None:
+    """What the board said before is true again: of an iterator that is thrown away, a newer one may be in use."""
+    entry, recorder, started = shutdown.entry, shutdown.recorder, shutdown.started
+    took = clock() - started
+    recorder.board_back(entry.slot, shutdown.version)
+    recorder.total(recorder.total_slot(Kind.SHUTDOWN, entry.number), took)
+    recorder.event(Kind.SHUTDOWN, entry.number, started, took, shutdown.number, shutdown.workers)

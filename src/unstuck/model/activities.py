@@ -1,0 +1,100 @@
+"""What each rank is doing, from its recording, from a look at it, or from both."""
+
+from __future__ import annotations
+
+from .doing import IDLE, OWN, STARTING, TRAINING, USER, WAITING, doing, fetch_of, place, user_frame, waits_for_user
+from .evidence import Evidence, Process
+from .look import Seen, Stack
+from .phrases import short, size
+from .questions import newest_loader
+from .report import Activity
+from .standing import descendants, gets_on, main_stack, mains, moves, standing
+
+TOO_SHORT = 1.0  # seconds: a look at something that takes less says nothing about how long it has been so
+
+
+def activities(evidence: Evidence) -> list[Activity]:
+    seen = {main.pid: (main, stack) for main, stack in mains(evidence)}
+    found = []
+    for process in evidence.mains():
+        found += _recorded(process, evidence, seen.get(process.pid))
+    known = {process.pid for process in evidence.mains()}
+    return found + [_seen(evidence, main, stack) for pid, (main, stack) in seen.items() if pid not in known]
+
+
+def _recorded(process: Process, evidence: Evidence, seen: tuple[Seen, Stack] | None) -> list[Activity]:
+    newest = newest_loader(process)
+    found = []
+    if seen is not None and process.alive:
+        look = _seen(evidence, *seen)
+        have, need = (newest.batches, newest.length) if newest is not None else (None, None)
+        unit = "batches" if newest is not None else ""
+        found.append(Activity(process.rank, look.doing, look.since_s, look.moving, have, need, unit))
+    elif newest is not None:
+        alive = process.alive
+        found.append(
+            Activity(process.rank, newest.now, newest.now_since, alive, newest.batches, newest.length, "batches")
+        )
+    found += [
+        Activity(process.rank, one.name, one.since, process.alive, one.have, one.need or None, one.unit)
+        for one in process.progress
+    ]
+    return found
+
+
+def _seen(evidence: Evidence, main: Seen, stack: Stack) -> Activity:
+    below = [one for one in descendants(evidence, main.pid) if one.role != "watcher"]
+    moving = moves(main) or any(moves(one) for one in below) or not stack.unchanged
+    since = standing(evidence, main, stack)
+    return Activity(main.rank, description(evidence, main, stack, below), round(since, 1), moving)
+
+
+def description(evidence: Evidence, main: Seen, stack: Stack, below: list[Seen]) -> str:
+    """In words: what for, at which line, and what moves meanwhile."""
+    what = doing(stack)
+    if waits_for_user(main, stack):
+        return USER
+    line = user_frame(stack.calls)
+    words = [what if what != OWN else "running" if moves(main) or not stack.unchanged else "standing"]
+    if what == TRAINING:
+        words[0] = "computing"
+    if line is not None:
+        words.append(f"at {short(place(line))} ({line.name})")
+    moved = [one for one in (main, *below) if gets_on(one) or moves(one)]
+    told = _movement(moved, main)
+    if what in (WAITING, STARTING):
+        told = f"workers: {_workers(evidence, below)}" if below else told
+    return " ".join(words) + (f"; {told}" if told else "")
+
+
+def _movement(moved: list[Seen], main: Seen) -> str:
+    looked = max(main.looked, 0.1)
+    cpu, read, written = (sum(getattr(one, name) for one in moved) / looked for name in ("cpu", "read", "written"))
+    grown = sum(max(one.private_grown, 0) for one in moved) / looked
+    parts = [f"{cpu:.1f} cores"] if cpu >= 0.05 else []
+    parts += [f"reads {size(read)}/s"] if read >= 1 else []
+    parts += [f"writes {size(written)}/s"] if written >= 1 else []
+    parts += [f"memory grows {size(grown)}/s"] if grown >= 1 << 16 else []
+    return ", ".join(parts)
+
+
+def _workers(evidence: Evidence, below: list[Seen]) -> str:
+    """`2 idle, 1 at ds.py:12 (read)`."""
+    told: dict[str, int] = {}
+    for one in below:
+        stack = main_stack(evidence, one.pid)
+        if one.role == "worker":
+            told[_worker(one, stack)] = told.get(_worker(one, stack), 0) + 1
+    return ", ".join(f"{count} {what}" for what, count in told.items())
+
+
+def _worker(seen: Seen, stack: Stack | None) -> str:
+    if seen.state in ("T", "t"):
+        return "stopped"
+    if stack is None:
+        return "unseen"
+    if doing(stack) == IDLE:
+        return "idle"
+    inside = fetch_of(stack)
+    line = user_frame(inside[1] if inside else stack.calls)
+    return f"at {short(place(line))}" if line is not None else doing(stack)

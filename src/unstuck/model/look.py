@@ -1,0 +1,174 @@
+"""What a look at live processes shows: who is there, what each thread does, what it waits for, what moved meanwhile.
+
+Everything is seen from outside, twice, a moment apart. Sizes are bytes, times are seconds.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+
+class Frame(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One call on a stack. `locals` holds only what torch and a few known libraries keep there, never the user's."""
+
+    file: str
+    line: int = 0
+    function: str = ""
+    native: bool = False
+    locals: dict[str, str] = {}
+
+    @property
+    def name(self) -> str:
+        """The function without its class: Python 3.10 knows no more."""
+        return self.function.rpartition(".")[2]
+
+
+class Holder(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A process at the other end of a pipe or a socket, or one that holds a lock."""
+
+    pid: int
+    command: str = ""
+    state: str = ""
+    wait_channel: str = ""
+    moving: bool = False  # it computed, read or wrote between the two looks
+
+
+class Awaited(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What a blocked thread, or a thread that polls, waits for."""
+
+    kind: str  # file, fifo, pipe, socket, terminal, lock file, child, other
+    name: str
+    descriptor: int | None = None
+    holders: list[Holder] = []
+    age: float | None = None  # of a lock file
+
+
+class Task(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One thread, as the kernel sees it."""
+
+    tid: int
+    name: str = ""
+    state: str = ""  # R running, S asleep, D asleep in the kernel, T stopped, t traced, Z ended but not reaped
+    wait_channel: str = ""
+    syscall: str = ""
+    awaits: Awaited | None = None
+    futex: int = 0  # address of the lock it waits for
+    limited: bool = False  # the wait has a time limit
+    cpu: float = 0.0  # used between the looks
+    cpu_total: float = 0.0
+    queued: float = 0.0  # for which it could have run, but others had the processor
+    switches: int = 0  # how often it went to sleep or was put aside between the looks
+    read: int = 0  # by this thread, between the looks
+    written: int = 0
+    still: float | None = None  # for how long it has not run at all; None where the kernel does not tell
+    kernel: list[str] = []
+
+
+class Seen(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One process of the run."""
+
+    node: str
+    pid: int
+    parent: int
+    role: str  # launcher, main, worker (of a DataLoader), child (of multiprocessing), helper, watcher
+    name: str = ""
+    command: list[str] = []
+    rank: int | None = None
+    local_rank: int | None = None
+    world: int | None = None
+    worker: int | None = None
+    forked: bool = False  # runs its parent's program without having started it anew
+    age: float = 0.0
+    state: str = ""
+    wait_channel: str = ""
+    ended: bool = False  # while it was looked at
+    tasks: list[Task] = []
+    looked: float = 0.0  # between the two looks
+    cpu: float = 0.0
+    read: int = 0  # between the looks, from files, pipes and the page cache
+    written: int = 0
+    faults: int = 0
+    private: int = 0
+    files: int = 0
+    shared: int = 0
+    private_grown: int = 0
+    files_grown: int = 0
+    shared_grown: int = 0
+    descriptors: int | None = None
+    descriptor_limit: int | None = None
+    traced_by: int = 0
+    lock: Awaited | None = None  # a lock file that its main thread polls for
+    refused: str = ""  # why its stacks could not be had
+
+    @property
+    def main_task(self) -> Task:
+        return next((one for one in self.tasks if one.tid == self.pid), Task(tid=self.pid, state=self.state))
+
+    def task(self, tid: int) -> Task | None:
+        return next((one for one in self.tasks if one.tid == tid), None)
+
+
+class Stack(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One thread's calls, innermost first, at the second look; `before` at the first."""
+
+    pid: int
+    tid: int
+    name: str = ""
+    frames: list[Frame] = []
+    before: list[Frame] = []
+    holds_gil: bool = False
+
+    @property
+    def calls(self) -> list[Frame]:
+        """Python's own calls in this process. Below, a forked child has those that its parent was in at the fork."""
+        return own_calls(self.frames)
+
+    @property
+    def is_main(self) -> bool:
+        return self.tid == self.pid
+
+    @property
+    def unchanged(self) -> bool:
+        """Both looks found it on the same line of every call."""
+        return [(one.file, one.line, one.name) for one in self.calls] == [
+            (one.file, one.line, one.name) for one in own_calls(self.before)
+        ]
+
+
+def own_calls(frames: list[Frame]) -> list[Frame]:
+    """Up to where a forked child's own begin."""
+    found = []
+    for frame in frames:
+        if frame.name == "_bootstrap" and "multiprocessing/process.py" in frame.file:
+            break
+        if not frame.native:
+            found.append(frame)
+    return found
+
+
+class Stall(msgspec.Struct, frozen=True, omit_defaults=True):
+    """No rank has got on: since when, and what it did when it last did."""
+
+    rank: int | None
+    pid: int
+    since: float  # seconds since the run began
+    seconds: float
+    doing: str = ""
+    usual: float | None = None  # the longest it normally takes (p99); None: it was never done before
+    patience: float = 60.0  # after which a stall is told without a cause
+
+
+class Sampled(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A stack that a sampler met so many times in one thread."""
+
+    pid: int
+    tid: int
+    count: int
+    seconds: float = 0.0  # that it stands for
+    parent: int = 0  # the process that started this one, where both were sampled
+    thread: str = ""
+    frames: list[Frame] = []  # innermost first
+
+    @property
+    def stack(self) -> Stack:
+        return Stack(pid=self.pid, tid=self.tid, name=self.thread, frames=self.frames)

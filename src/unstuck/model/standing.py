@@ -1,0 +1,188 @@
+"""Who stands still, for how long, and whether anything at all gets on."""
+
+from __future__ import annotations
+
+from .doing import BUILDING, ENDING, LOCK_FILE, TRAINING, WAITING, doing, fetch_of, is_idle_worker, user_frame
+from .evidence import Evidence, Fetching, Process
+from .look import Frame, Seen, Stack, Task, own_calls
+
+LONG = 10.0  # seconds without any sign of life or progress before it counts as standing: the stall clock's own least
+BUSY = 0.5  # of a core
+TICK = 0.02  # seconds of processor time: below, the kernel's own counting shows
+POLLING = 0.03  # of a core: what a loop costs that asks every so many milliseconds whether something has changed
+ASKING = (LOCK_FILE, BUILDING, ENDING)
+MACHINERY = ("_feed", "_serve", "_pin_memory_loop", "_monitor_loop")  # threads of torch, multiprocessing and the like
+
+
+def main_stack(evidence: Evidence, pid: int) -> Stack | None:
+    return next((one for one in evidence.stacks or () if one.pid == pid and one.is_main), None)
+
+
+def other_stacks(evidence: Evidence, pid: int) -> list[Stack]:
+    return [one for one in evidence.stacks or () if one.pid == pid and not one.is_main]
+
+
+def mains(evidence: Evidence) -> list[tuple[Seen, Stack]]:
+    """Live main processes with what their main threads do."""
+    seen = [one for one in evidence.processes or () if one.role == "main" and not one.ended]
+    pairs = [(one, main_stack(evidence, one.pid)) for one in seen]
+    return [(one, stack) for one, stack in pairs if stack is not None]
+
+
+def workers(evidence: Evidence, main: Seen) -> list[Seen]:
+    return [one for one in evidence.processes or () if one.role == "worker" and one.parent == main.pid]
+
+
+def children(evidence: Evidence, pid: int) -> list[Seen]:
+    return [one for one in evidence.processes or () if one.parent == pid and not one.ended]
+
+
+def descendants(evidence: Evidence, pid: int) -> list[Seen]:
+    found = children(evidence, pid)
+    for one in found:
+        found += children(evidence, one.pid)
+    return found
+
+
+def computes(task: Task, looked: float) -> bool:
+    """It ran, or would have if the machine had let it, most of the time."""
+    return looked > 0 and task.cpu > TICK and task.cpu + task.queued > BUSY * looked
+
+
+def idles(one: Seen | Task, looked: float) -> bool:
+    """It used no processor to speak of, and read and wrote nothing, between the looks."""
+    return one.cpu <= max(TICK, POLLING * looked) and not one.read and not one.written
+
+
+def moves(seen: Seen) -> bool:
+    return not idles(seen, seen.looked)
+
+
+def gets_on(seen: Seen) -> bool:
+    """Something of it grew: what it has read or written, its memory, the pages it has touched."""
+    grown = seen.private_grown > 0 or seen.files_grown > 0 or seen.shared_grown > 0
+    return seen.read > 0 or seen.written > 0 or grown
+
+
+def recorded(evidence: Evidence, seen: Seen) -> Process | None:
+    return next((one for one in evidence.recording or () if one.pid == seen.pid and one.alive), None)
+
+
+def fetching(evidence: Evidence, seen: Seen) -> Fetching | None:
+    """What the recording says of the fetch this process is in."""
+    process = recorded(evidence, seen)
+    return max(process.fetching, key=lambda one: one.now_since, default=None) if process else None
+
+
+def standing(evidence: Evidence, seen: Seen, stack: Stack) -> float:
+    """Seconds for which this process has certainly not got on.
+
+    The watcher's clock knows best. Without it: for as long as the thread has not run at all; or for as long as it was
+    looked at, if it was in one and the same sample, or asking for one and the same lock, all the time. A thread that
+    sleeps at the same line at two looks may have come round in between. Neither counts beyond the moment at which it
+    last passed on a batch or an index.
+    """
+    if evidence.stall is not None and recorded(evidence, seen) is not None:
+        return evidence.stall.seconds
+    known = [seen.main_task.still or 0.0]
+    if same_sample(stack) or (doing(stack) in ASKING and same_place(stack)):
+        known.append(seen.looked)
+    handed = [task.still for task in _feeders(evidence, seen) if task.still is not None]
+    return min([max(known), *handed])
+
+
+def same_sample(stack: Stack) -> bool:
+    """Both looks found it fetching the same sample."""
+    now, then = fetch_of(stack), fetch_of(earlier(stack))
+    return now is not None and then is not None and now[0] is not None and now[0] == then[0]
+
+
+def earlier(stack: Stack) -> Stack:
+    return Stack(pid=stack.pid, tid=stack.tid, frames=stack.before)
+
+
+def same_place(stack: Stack) -> bool:
+    """Both looks found it on the same line of the user's, in the same calls from there on outwards."""
+    now, then = (_from_users(one) for one in (stack.calls, own_calls(stack.before)))
+    return bool(now) and now == then
+
+
+def _from_users(calls: list[Frame]) -> list[tuple[str, int, str]]:
+    for number, frame in enumerate(calls):
+        if user_frame([frame]) is not None:
+            return [(one.file, one.line, one.name) for one in calls[number:]]
+    return [(one.file, one.line, one.name) for one in calls]
+
+
+def nobody_else(evidence: Evidence, seen: Seen) -> bool:
+    """No other thread of this process could let go of what its main thread waits for."""
+    return all(is_machinery(one) for one in other_stacks(evidence, seen.pid))
+
+
+def is_machinery(stack: Stack) -> bool:
+    return any(one.name in MACHINERY for one in stack.calls)
+
+
+def _feeders(evidence: Evidence, seen: Seen) -> list[Task]:
+    """Threads that pass on indices (in a main process) or batches (in a worker): they run whenever one is passed on."""
+    stacks = [one for one in other_stacks(evidence, seen.pid) if any(call.name == "_feed" for call in one.calls)]
+    return [task for one in stacks if (task := seen.task(one.tid)) is not None]
+
+
+def suspects(evidence: Evidence) -> list[tuple[Seen, Seen, Stack]]:
+    """Main processes that wait for a batch, each with a worker of theirs that is not idle.
+
+    A worker that waits for its next index is innocent; so is the main process.
+    """
+    found = []
+    for main, stack in mains(evidence):
+        if doing(stack) != WAITING:
+            continue
+        for worker in workers(evidence, main):
+            own = main_stack(evidence, worker.pid)
+            if own is not None and not is_idle_worker(own.calls):
+                found.append((main, worker, own))
+    return found
+
+
+def fetchers(evidence: Evidence) -> list[tuple[Seen, Seen, Stack]]:
+    """The same, and main processes that fetch themselves."""
+    alone = [(main, main, stack) for main, stack in mains(evidence) if fetch_of(stack) is not None]
+    return suspects(evidence) + alone
+
+
+def in_futex(task: Task) -> bool:
+    return task.syscall == "futex" or "futex" in task.wait_channel
+
+
+def asleep(task: Task) -> bool:
+    """In a sleep of its own choosing."""
+    return "nanosleep" in task.syscall or "nanosleep" in task.wait_channel
+
+
+def stands(evidence: Evidence) -> bool:
+    """The watcher has waited for as long as it was told to, and nothing of the run moves."""
+    stall = evidence.stall
+    return stall is not None and stall.seconds >= stall.patience and not _anything_moves(evidence)
+
+
+def needs_patience(evidence: Evidence) -> float:
+    """Seconds until it is sure that somebody stands who stands now. 0: nobody does, or it is sure already."""
+    times = [
+        standing(evidence, seen, stack)
+        for main, own in mains(evidence)
+        for seen, stack in _in_question(evidence, main, own)
+    ]
+    return max([0.0, *(LONG - one + 0.5 for one in times if 0 < one < LONG)])
+
+
+def _in_question(evidence: Evidence, main: Seen, stack: Stack) -> list[tuple[Seen, Stack]]:
+    """Who holds this main process up: workers that are not idle if it waits for them, else itself if it rests."""
+    if doing(stack) == TRAINING or (not idles(main.main_task, main.looked) and fetch_of(stack) is None):
+        return []
+    busy = [(worker, own) for owner, worker, own in suspects(evidence) if owner.pid == main.pid]
+    return busy or [(main, stack)]
+
+
+def _anything_moves(evidence: Evidence) -> bool:
+    return any(moves(one) for one in evidence.processes or () if one.role != "watcher")

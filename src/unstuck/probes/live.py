@@ -1,0 +1,58 @@
+"""Evidence of a run that is going on: with its recording or without."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+
+from ..model.evidence import Evidence, Host, Run
+from ..model.standing import descendants
+from . import cgroups, host, kernel, sampling
+from .look import Look, Patience, Tell, glance, look, no_patience
+from .redaction import redact
+
+
+def unrecorded(pids: Sequence[int]) -> Evidence:
+    """What can be said of a run that nobody prepared, before it is looked at."""
+    top = pids[0]
+    seen = kernel.stat(top)
+    age = seen.age() if seen is not None else 0.0
+    node = os.uname().nodename
+    run = Run(id=f"pid {top}", command=redact(kernel.command(top)), started=time.time() - age, host=node, pid=top)
+    sample = host.sample(top, pids, Path("/proc", str(top), "cwd"), age)
+    machine = Host(
+        node=node,
+        cpus=host.cpus(top),
+        descriptor_limit=host.descriptor_limit(top),
+        cgroup=cgroups.leaf(top),
+        samples=[sample],
+        processes_alive=True,
+    )
+    return Evidence(run=run, host=[machine])
+
+
+def looked_at(evidence: Evidence, pids: Sequence[int], tell: Tell, patience: Patience = no_patience) -> Evidence:
+    """The same with a look at its processes."""
+    folder = Path(evidence.run.folder) if evidence.run.folder else None
+    return added(evidence, look(pids, evidence.recording or [], tell, patience, folder))
+
+
+def added(evidence: Evidence, seen: Look) -> Evidence:
+    return msgspec.structs.replace(evidence, processes=seen.processes, stacks=seen.stacks or None)
+
+
+def glanced_at(pids: Sequence[int]) -> Evidence:
+    """A quick look without native stacks, for a list of many runs."""
+    evidence = unrecorded(pids)
+    return added(evidence, glance(pids))
+
+
+def sampled(evidence: Evidence, seconds: float, tell: Tell) -> Evidence:
+    """The same with samples of where its time goes."""
+    wanted = {one.pid for one in evidence.processes or () if one.role in ("main", "child", "worker") and not one.ended}
+    below = {one.pid for pid in wanted for one in descendants(evidence, pid)}  # the sampler follows these itself
+    return msgspec.structs.replace(evidence, samples=sampling.sample(sorted(wanted - below), seconds, tell))

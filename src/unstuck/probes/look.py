@@ -1,0 +1,126 @@
+"""One look at a live run: every process and every stack, twice, a moment apart, and what became of them meanwhile."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import msgspec
+
+from ..model.evidence import Process
+from ..model.look import Seen, Stack
+from . import descriptors, kernel, last_resort, locks, processes, roles, stacks, tree
+
+APART = 1.0  # seconds between the looks
+SOON = 0.2  # the same for a glance
+
+Tell = Callable[[str], None]
+Patience = Callable[["Look"], float]
+
+
+class Look(msgspec.Struct, frozen=True):
+    """What was seen."""
+
+    processes: list[Seen]
+    stacks: list[Stack]
+
+
+def no_patience(_: Look) -> float:
+    return 0.0
+
+
+def look(
+    pids: Sequence[int],
+    recorded: Sequence[Process],
+    tell: Tell,
+    patience: Patience = no_patience,
+    folder: Path | None = None,
+) -> Look:
+    """Look at these processes. What cannot be had is missing, with the reason, and never an error.
+
+    `patience` is shown what was seen, and says for how many seconds more it has to be looked at. In `folder` a recorded
+    process leaves its stacks by itself, where ptrace is refused.
+    """
+    tell(f"looking at {len(pids)} processes")
+    before = {pid: seen for pid in pids if (seen := processes.glance(pid)) is not None}
+    python = [pid for pid in before if tree.is_python(pid)]
+    first = stacks.dumps(python)
+    if folder is not None:
+        first = _asked(first, recorded, folder)
+    before |= {pid: seen for pid in _others(pids) if (seen := processes.glance(pid)) is not None}
+    time.sleep(APART)
+    found = _again(before, pids, first, recorded)
+    more = patience(found)
+    if more > 0:
+        tell(f"nothing moves; looking on for {more:.0f} s to tell stuck from slow")
+        time.sleep(more)
+        found = _again(before, pids, first, recorded)
+    tell(f"looking into {len(python)} processes")
+    alive = [one.pid for one in found.processes if one.pid in python and not one.ended]
+    native = stacks.native_dumps(alive)
+    asked = {pid: dump for pid, dump in first.items() if dump.refused and dump.threads}
+    return Look(
+        [_with_reason(one, {**native, **asked}) for one in found.processes],
+        stacks.joined(first, {pid: dump for pid, dump in native.items() if dump.threads}) or found.stacks,
+    )
+
+
+def _asked(dumps: dict[int, stacks.Dump], recorded: Sequence[Process], folder: Path) -> dict[int, stacks.Dump]:
+    """Where ptrace is refused, recorded processes write their stacks themselves. It is told: they get a signal."""
+    refused = [one for one in recorded if one.pid in dumps and stacks.PTRACE in dumps[one.pid].refused]
+    answers = {one.pid: last_resort.ask(one, folder) for one in refused}
+    told = "{}; it was asked by a signal to write its Python stacks itself"
+    return {
+        pid: stacks.Dump(answers[pid], told.format(dump.refused)) if answers.get(pid) else dump
+        for pid, dump in dumps.items()
+    }
+
+
+def glance(pids: Sequence[int]) -> Look:
+    """What they are doing, at a glance: half as thorough, and without pausing anybody who sleeps."""
+    before = {pid: seen for pid in pids if (seen := processes.glance(pid)) is not None}
+    python = [pid for pid in before if tree.is_python(pid)]
+    first = stacks.dumps(python)
+    time.sleep(SOON)
+    return _again(before, pids, first, [])
+
+
+def _again(
+    before: dict[int, processes.Glance], pids: Sequence[int], first: dict[int, stacks.Dump], recorded: Sequence[Process]
+) -> Look:
+    seen = processes.second_look(before, pids)
+    alive = [one.pid for one in seen if one.pid in first and not one.ended]
+    found = stacks.joined(first, stacks.dumps(alive))
+    named = [_with_lock(one, found, recorded) for one in roles.assign(seen, found, recorded)]
+    return Look(_with_movement(named, before), found)
+
+
+def _others(pids: Sequence[int]) -> list[int]:
+    """Strangers at the other end of pipes that are being written to or read from now."""
+    calls = [(pid, kernel.call(pid)) for pid in pids]
+    waits = [descriptors.awaited(pid, call, pids) for pid, call in calls if call.name in ("read", "write")]
+    return [one.pid for wait in waits if wait is not None for one in wait.holders if one.pid not in pids]
+
+
+def _with_reason(seen: Seen, dumps: dict[int, stacks.Dump]) -> Seen:
+    dump = dumps.get(seen.pid)
+    return msgspec.structs.replace(seen, refused=dump.refused) if dump is not None and dump.refused else seen
+
+
+def _with_lock(seen: Seen, found: list[Stack], recorded: Sequence[Process]) -> Seen:
+    stack = next((one for one in found if one.pid == seen.pid and one.is_main), None)
+    process = next((one for one in recorded if one.pid == seen.pid), None)
+    lock = locks.awaited(stack, process) if stack is not None else None
+    return seen if lock is None else msgspec.structs.replace(seen, lock=lock)
+
+
+def _with_movement(seen: list[Seen], before: dict[int, processes.Glance]) -> list[Seen]:
+    """Whether those at the other end got on. Strangers that only now turned out to hold something get a short look."""
+    holders = processes.holders_of(seen)
+    late = [pid for pid in holders if pid not in before]
+    before |= {pid: one for pid in late if (one := processes.glance(pid)) is not None}
+    if late:
+        time.sleep(0.3)
+    after = {pid: one for pid in holders if (one := processes.glance(pid)) is not None}
+    return processes.with_movement(seen, before, after)

@@ -1,0 +1,172 @@
+"""The processes of a run between two looks: states, what each thread stands in, what moved."""
+
+from __future__ import annotations
+
+import os
+import resource
+import time
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import msgspec
+
+from ..model.look import Awaited, Holder, Seen, Task
+from . import descriptors, kernel
+from .redaction import redact
+
+NO_LIMIT = 1 << 31  # a negative number of milliseconds
+MANY = 64  # threads of one process that are looked at one by one
+
+
+class Thread(NamedTuple):
+    """What one thread has used so far."""
+
+    cpu: float = 0.0
+    switches: int = 0
+    read: int = 0
+    written: int = 0
+    queued: float = 0.0
+
+
+class Glance(NamedTuple):
+    """One process at one moment: what is needed to tell later what moved."""
+
+    at: float
+    stat: kernel.Stat
+    status: kernel.Status
+    moved: tuple[int, int]
+    tasks: dict[int, Thread]
+
+
+def glance(pid: int) -> Glance | None:
+    """None: it is gone."""
+    seen = kernel.stat(pid)
+    if seen is None:
+        return None
+    tasks = {}
+    for tid in kernel.threads(pid)[:MANY]:
+        task = kernel.stat(pid, tid)
+        if task is not None:
+            switches, moved = kernel.status(pid, tid).switches, kernel.moved(pid, tid)
+            tasks[tid] = Thread(task.cpu, switches, *moved, kernel.queued(pid, tid))
+    return Glance(time.monotonic(), seen, kernel.status(pid), kernel.moved(pid), tasks)
+
+
+def second_look(before: dict[int, Glance], pids: Sequence[int]) -> list[Seen]:
+    """Every process, with what moved since the first look. One that has ended meanwhile is told as ended."""
+    now = kernel.scheduler_now()
+    looks = [_look(pid, before.get(pid), pids, now) for pid in pids]
+    return [one for one in looks if one is not None]
+
+
+def _look(pid: int, before: Glance | None, family: Sequence[int], now: float | None) -> Seen | None:
+    after = glance(pid)
+    if after is None or (before is not None and after.stat.started != before.stat.started):
+        return None if before is None else _ended(pid, before)
+    then = before or after
+    return Seen(
+        node=os.uname().nodename,
+        pid=pid,
+        parent=after.stat.parent,
+        role="",
+        name=after.stat.name,
+        command=redact(kernel.command(pid)),
+        age=round(after.stat.age(), 3),
+        state=after.stat.state,
+        wait_channel=kernel.wait_channel(pid),
+        tasks=[_task(pid, tid, then, after, family, now) for tid in after.tasks],
+        looked=round(after.at - then.at, 3),
+        cpu=round(after.stat.cpu - then.stat.cpu, 3),
+        read=after.moved[0] - then.moved[0],
+        written=after.moved[1] - then.moved[1],
+        faults=after.stat.faults - then.stat.faults,
+        private=after.status.private,
+        files=after.status.files,
+        shared=after.status.shared,
+        private_grown=after.status.private - then.status.private,
+        files_grown=after.status.files - then.status.files,
+        shared_grown=after.status.shared - then.status.shared,
+        descriptors=kernel.descriptors(pid),
+        descriptor_limit=_limit(pid),
+        traced_by=after.status.traced_by,
+    )
+
+
+def _ended(pid: int, before: Glance) -> Seen:
+    node = os.uname().nodename
+    return Seen(node=node, pid=pid, parent=before.stat.parent, role="", name=before.stat.name, state="X", ended=True)
+
+
+def _task(pid: int, tid: int, before: Glance, after: Glance, family: Sequence[int], now: float | None) -> Task:
+    seen = kernel.stat(pid, tid)
+    call = kernel.call(pid, tid)
+    now_used, used = after.tasks[tid], before.tasks.get(tid, Thread())
+    return Task(
+        tid=tid,
+        name=seen.name if seen else "",
+        state=seen.state if seen else "X",
+        wait_channel=kernel.wait_channel(pid, tid),
+        syscall=call.name,
+        awaits=descriptors.awaited(pid, call, family),
+        futex=call.arguments[0] if call.name == "futex" else 0,
+        limited=_limited(call),
+        cpu=round(now_used.cpu - used.cpu, 3),
+        cpu_total=now_used.cpu,
+        switches=now_used.switches - used.switches,
+        read=now_used.read - used.read,
+        written=now_used.written - used.written,
+        queued=round(now_used.queued - used.queued, 3),
+        still=_still(pid, tid, now),
+        kernel=kernel.kernel_stack(pid, tid),
+    )
+
+
+def _limited(call: kernel.Call) -> bool:
+    """The wait has a time limit. Some calls take it at once, some as the address of one."""
+    if call.name == "poll":
+        return call.arguments[2] < NO_LIMIT
+    at = {"futex": 3, "ppoll": 2, "select": 4, "pselect6": 4, "rt_sigtimedwait": 2}.get(call.name)
+    return at is not None and call.arguments[at] != 0
+
+
+def _still(pid: int, tid: int, now: float | None) -> float | None:
+    ran = kernel.ran_at(pid, tid)
+    return None if ran is None or now is None else round(max(now - ran, 0.0), 3)
+
+
+def _limit(pid: int) -> int | None:
+    try:
+        return resource.prlimit(pid, resource.RLIMIT_NOFILE)[0]
+    except (OSError, ValueError):
+        return None
+
+
+def holders_of(seen: Sequence[Seen]) -> set[int]:
+    """Everybody at the other end of something."""
+    waits = [task.awaits for one in seen for task in one.tasks] + [one.lock for one in seen]
+    return {holder.pid for wait in waits if wait is not None for holder in wait.holders}
+
+
+def with_movement(seen: list[Seen], before: dict[int, Glance], after: dict[int, Glance]) -> list[Seen]:
+    """The same with every holder told as moving or not."""
+    moving = {pid for pid, later in after.items() if pid in before and _moves(before[pid], later)}
+    return [_marked(one, moving) for one in seen]
+
+
+def _moves(before: Glance, after: Glance) -> bool:
+    return after.stat.cpu > before.stat.cpu or after.moved != before.moved
+
+
+def _marked(seen: Seen, moving: set[int]) -> Seen:
+    def mark(awaits: Awaited | None) -> Awaited | None:
+        if awaits is None:
+            return None
+        held = [_holder(one, moving) for one in awaits.holders]
+        return msgspec.structs.replace(awaits, holders=held)
+
+    tasks = [msgspec.structs.replace(task, awaits=mark(task.awaits)) for task in seen.tasks]
+    return msgspec.structs.replace(seen, tasks=tasks, lock=mark(seen.lock))
+
+
+def _holder(one: Holder, moving: set[int]) -> Holder:
+    return msgspec.structs.replace(one, moving=one.pid in moving)

@@ -1,0 +1,178 @@
+"""Stacks of every thread by py-spy: Python's own at the first look, native ones too at the second."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import msgspec
+
+from ..model.look import Frame, Stack
+from . import kernel
+
+PATIENCE = 8.0  # seconds for one process; it takes a quarter of one
+AT_ONCE = 4
+ATTEMPTS = 3
+STOPPED = "TtZX"
+OURS = "/unstuck/inside/"  # a guest is not part of what the run does
+UNCLEAR = "py-spy: "
+PTRACE = "ptrace is refused here"
+# Locals that torch and a few libraries keep: who a worker is, which sample it has, which lock it wants.
+KEPT = {
+    "torch/utils/data/_utils/worker.py": ("worker_id", "num_workers"),
+    "torch/utils/data/_utils/fetch.py": ("idx", "possibly_batched_index"),
+    "torch/utils/cpp_extension.py": ("build_directory",),
+    "filelock": ("lock_filename",),
+}
+
+
+class _Local(msgspec.Struct):
+    name: str
+    repr: str | None = None
+
+
+class _Frame(msgspec.Struct):
+    name: str
+    filename: str
+    line: int = 0
+    module: str | None = None
+    locals: list[_Local] | None = None
+
+
+class _Thread(msgspec.Struct):
+    pid: int
+    frames: list[_Frame]
+    thread_name: str | None = None
+    os_thread_id: int | None = None
+    thread_id: int = 0
+    owns_gil: bool = False
+
+
+_decoder = msgspec.json.Decoder(list[_Thread])
+
+
+class Dump(msgspec.Struct, frozen=True):
+    """What py-spy gave for one process: its threads, or the reason why not."""
+
+    threads: list[Stack] = []
+    refused: str = ""
+
+
+def dumps(pids: Iterable[int]) -> dict[int, Dump]:
+    """Python's stacks of all these processes, read without pausing anybody.
+
+    A pause wakes every thread of a process, and the kernel would no longer know for how long each had been asleep.
+    """
+    return _of_all(pids, lambda program, pid: _read(program, pid, ("--nonblocking",)))
+
+
+def native_dumps(pids: Iterable[int]) -> dict[int, Dump]:
+    """The same with native calls. It pauses each for a quarter of a second; those that are stopped cannot be paused."""
+    return _of_all(pids, _native)
+
+
+def _of_all(pids: Iterable[int], dump: Callable[[str, int], Dump]) -> dict[int, Dump]:
+    program = py_spy()
+    wanted = list(pids)
+    if program is None:
+        return {pid: Dump(refused="py-spy is not installed beside unstuck") for pid in wanted}
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        return dict(zip(wanted, pool.map(lambda pid: dump(program, pid), wanted), strict=True))
+
+
+def py_spy() -> str | None:
+    """The one that was installed with us comes first."""
+    beside = Path(sys.executable).with_name("py-spy")
+    return str(beside) if os.access(beside, os.X_OK) else shutil.which("py-spy")
+
+
+def _native(program: str, pid: int) -> Dump:
+    seen = kernel.stat(pid)
+    if seen is None or seen.state in STOPPED:
+        return _read(program, pid, ("--nonblocking",))
+    found = _read(program, pid, ("--native",))
+    # Not every build of Python can be unwound.
+    return found if not found.refused or PTRACE in found.refused else _read(program, pid, ())
+
+
+def _read(program: str, pid: int, how: tuple[str, ...]) -> Dump:
+    command = [program, "dump", "--pid", str(pid), "--json", "--locals", *how]
+    for attempt in range(ATTEMPTS):
+        try:
+            ended = subprocess.run(command, capture_output=True, timeout=PATIENCE, check=False)
+        except subprocess.TimeoutExpired:
+            return Dump(refused=f"py-spy gave no answer within {PATIENCE:.0f} s")
+        except OSError as error:
+            return Dump(refused=f"py-spy could not be started ({error.strerror})")
+        if ended.returncode == 0:
+            break
+        why = reason(ended.stderr.decode("utf-8", "replace"))
+        # A stack that changes while it is read may need another try.
+        if attempt == ATTEMPTS - 1 or not why.startswith(UNCLEAR):
+            return Dump(refused=why)
+    try:
+        return Dump(threads=[_stack(one) for one in _decoder.decode(ended.stdout)])
+    except msgspec.DecodeError as error:
+        return Dump(refused=f"py-spy's answer cannot be read ({error})")
+
+
+def reason(said: str) -> str:
+    """py-spy's words for people, by what they can do about it."""
+    lowered = said.lower()
+    if "permission denied" in lowered or "operation not permitted" in lowered or "eperm" in lowered:
+        scope = _scope()
+        if scope in ("1", "2", "3"):
+            return f"{PTRACE} (kernel.yama.ptrace_scope is {scope})"
+        return f"{PTRACE} (no CAP_SYS_PTRACE)"
+    if "no such process" in lowered or "no such file" in lowered:
+        return "it has ended"
+    if "failed to find python" in lowered or "python version" in lowered:
+        return "it is no Python that py-spy can read"
+    lines = [line.strip() for line in said.splitlines() if line.strip()]
+    return f"{UNCLEAR}{lines[0][:200]}" if lines else "py-spy failed without a word"
+
+
+def _scope() -> str:
+    try:
+        return Path("/proc/sys/kernel/yama/ptrace_scope").read_text().strip()
+    except OSError:
+        return ""
+
+
+def _stack(thread: _Thread) -> Stack:
+    return Stack(
+        pid=thread.pid,
+        tid=thread.os_thread_id or 0,
+        name=thread.thread_name or "",
+        frames=[_frame(one) for one in thread.frames if OURS not in one.filename],
+        holds_gil=thread.owns_gil,
+    )
+
+
+def _frame(frame: _Frame) -> Frame:
+    kept = next((names for part, names in KEPT.items() if part in frame.filename), ())
+    known = {one.name: one.repr or "" for one in frame.locals or () if one.name in kept}
+    return Frame(
+        file=frame.module or frame.filename,
+        line=frame.line,
+        function=frame.name,
+        native=frame.module is not None,
+        locals=known,
+    )
+
+
+def joined(before: dict[int, Dump], after: dict[int, Dump]) -> list[Stack]:
+    """Both looks in one: what each thread does, and what it did."""
+    earlier = {(one.pid, one.tid): one.frames for dump in before.values() for one in dump.threads}
+    found = [
+        msgspec.structs.replace(one, before=earlier.get((one.pid, one.tid), []))
+        for dump in after.values()
+        for one in dump.threads
+    ]
+    seen = {one.pid for one in found}
+    return found + [one for dump in before.values() for one in dump.threads if one.pid not in seen]

@@ -1,0 +1,109 @@
+"""Finds the processes of a run from any one of them, and every training on this machine."""
+
+from __future__ import annotations
+
+import os
+import pwd
+from pathlib import Path
+
+import psutil
+
+from ..errors import UserError
+from ..inside.run_folder import FOLDER
+from . import kernel
+
+LAUNCHERS = ("torchrun", "torch.distributed.run", "torch.distributed.launch", "accelerate", "deepspeed")
+OURS = "unstuck.watching"
+
+
+class Tree:
+    """Parents and children of everything that runs here, at one moment."""
+
+    def __init__(self) -> None:
+        self.parent: dict[int, int] = {}
+        self.children: dict[int, list[int]] = {}
+        for pid in psutil.pids():
+            seen = kernel.stat(pid)
+            if seen is not None:
+                self.parent[pid] = seen.parent
+                self.children.setdefault(seen.parent, []).append(pid)
+
+    def above(self, pid: int) -> list[int]:
+        """Its ancestors, nearest first."""
+        found: list[int] = []
+        while (pid := self.parent.get(pid, 0)) > 1 and pid not in found:
+            found.append(pid)
+        return found
+
+    def below(self, pid: int) -> list[int]:
+        """It and all that descend from it, parents first."""
+        found = [pid]
+        for one in found:
+            found += self.children.get(one, ())
+        return found
+
+
+def run_of(pid: int) -> list[int]:
+    """All processes of the run that this one belongs to: whatever launched it, and all below that."""
+    tree = Tree()
+    if pid not in tree.parent:
+        raise UserError(f"there is no process {pid} on this machine", "`unstuck why` lists the trainings it can see")
+    _may_look(pid)
+    top = next((one for one in reversed([pid, *tree.above(pid)]) if is_training(one) or is_launcher(one)), pid)
+    found = [one for one in tree.below(top) if not is_ours(one)]
+    if not any(is_python(one) for one in found):
+        remedy = "name the pid of a Python process; `unstuck why` lists the trainings it can see"
+        raise UserError(f"process {pid} ({kernel.program(pid) or 'unknown'}) runs no Python", remedy)
+    return found
+
+
+def all_runs() -> list[list[int]]:
+    """Every training that this user can see, each as its processes, the topmost first."""
+    tree = Tree()
+    trainings = {pid for pid in tree.parent if is_python(pid) and not is_ours(pid) and is_training(pid)}
+    tops = [pid for pid in sorted(trainings) if not trainings & set(tree.above(pid))]
+    return [[one for one in tree.below(top) if not is_ours(one)] for top in tops]
+
+
+def is_python(pid: int) -> bool:
+    program = kernel.program(pid) or (kernel.command(pid) or [""])[0]
+    return os.path.basename(program).startswith(("python", "pypy"))
+
+
+def is_training(pid: int) -> bool:
+    """torch is in its memory; it is not one of ours."""
+    return kernel.maps_torch(pid)
+
+
+def is_launcher(pid: int) -> bool:
+    words = [os.path.basename(word) for word in kernel.command(pid)[:4]]
+    return any(word in LAUNCHERS for word in words)
+
+
+def is_ours(pid: int) -> bool:
+    return pid == os.getpid() or OURS in kernel.command(pid)[:3]
+
+
+def run_folder(pids: list[int]) -> Path | None:
+    """The folder of a recorded run: where its recordings are mapped from, or what its processes were started with."""
+    for pid in pids:
+        for path in kernel.mapped(pid, ".rec"):
+            if Path(path).parent.name == "recordings" and Path(path).exists():
+                return Path(path).parents[1]
+    for pid in pids:
+        folder = kernel.environment(pid).get(FOLDER, "")
+        if folder and Path(folder, "recordings").is_dir():
+            return Path(folder)
+    return None
+
+
+def _may_look(pid: int) -> None:
+    owner = kernel.status(pid).uid
+    if os.geteuid() not in (0, owner):
+        try:
+            name = pwd.getpwuid(owner).pw_name
+        except KeyError:
+            name = str(owner)
+        raise UserError(
+            f"process {pid} belongs to {name}, and you may not look into it", f"run it as {name} or as root"
+        )

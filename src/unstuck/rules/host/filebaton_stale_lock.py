@@ -1,0 +1,104 @@
+"""torch waits for the build of an extension that nobody is building: the lock of a killed build was left behind.
+
+## What it looks at
+A main thread that waits in torch's `FileBaton`, its lock file and how old it is, and whether any process compiles.
+
+## Why it happens
+torch puts a file named `lock` beside an extension while it builds it, and others wait until the file is gone. A build
+that was killed leaves it there, and every later run waits for ever, without a word.
+
+## What to do
+Remove the lock file, or the whole folder of the extension: it is built again.
+
+## How sure it is
+Sure that nobody of this run, and no compiler on this machine, works in that folder. On a shared cache another machine
+might: look at the file's age.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ...model.culprit import calls, culprit, found
+from ...model.doing import BUILDING, doing
+from ...model.evidence import Evidence
+from ...model.look import Awaited, Seen
+from ...model.phrases import duration
+from ...model.report import Finding, Remedy, Subject, Symptom
+from ...model.rule import rule
+from ...model.standing import LONG, main_stack
+
+COMPILERS = (
+    "ninja",
+    "nvcc",
+    "cicc",
+    "ptxas",
+    "cc",
+    "gcc",
+    "g++",
+    "c++",
+    "cc1",
+    "cc1plus",
+    "clang",
+    "clang++",
+    "as",
+    "ld",
+    "hipcc",
+)
+BUILDER = "torch/utils/cpp_extension.py"
+
+
+@rule(
+    explains=Symptom.STUCK,
+    needs=("processes", "stacks"),
+    outranks=("stuck-in-user-code", "dataloader-bound", "uncaught-exception", "main-killed"),
+)
+def check(evidence: Evidence) -> Iterator[Finding]:
+    for seen in evidence.processes or ():
+        stack, lock = main_stack(evidence, seen.pid), seen.lock
+        if stack is None or lock is None or doing(stack) != BUILDING:
+            continue
+        one = culprit(evidence, seen, stack)
+        if lock.holders or _somebody_builds(evidence) or (one.seconds < LONG and not _left_over(lock, evidence)):
+            continue
+        name = lock.name or "the lock file in the extension's folder"
+        yield found(
+            one,
+            f"{one.name} waits{one.spot} for the build of a torch extension, but nobody is building: {name} was left "
+            "behind.",
+            [
+                f"it has waited for at least {duration(one.seconds)}",
+                calls(one),
+                *_age(lock, evidence),
+                "no process of the run compiles anything",
+            ],
+            Remedy(
+                "Remove the lock file; torch builds the extension again.",
+                [f"rm {lock.name}" if lock.name else "rm ~/.cache/torch_extensions/*/*/lock"],
+            ),
+            evidence,
+            Subject("file", lock.name) if lock.name else None,
+        )
+        return
+
+
+def _left_over(lock: Awaited, evidence: Evidence) -> bool:
+    """Older than everybody who could have made it."""
+    return lock.age is not None and lock.age > max(other.age for other in evidence.processes or ())
+
+
+def _age(lock: Awaited, evidence: Evidence) -> list[str]:
+    if lock.age is None:
+        return []
+    older = ", older than every process of this run" if _left_over(lock, evidence) else ""
+    return [f"the lock file is {duration(lock.age)} old{older}"]
+
+
+def _somebody_builds(evidence: Evidence) -> bool:
+    return any(_compiles(one) for one in evidence.processes or ()) or any(
+        BUILDER in call.file and doing(stack) != BUILDING for stack in evidence.stacks or () for call in stack.calls
+    )
+
+
+def _compiles(seen: Seen) -> bool:
+    return seen.name in COMPILERS

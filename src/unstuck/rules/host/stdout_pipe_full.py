@@ -1,0 +1,70 @@
+"""The training's output goes into a pipe that nobody reads: the pipe is full, and the next print waits for ever.
+
+## What it looks at
+A thread that stands in a write to a pipe while nothing is written, which of the process's descriptors that is, and who
+holds the other end.
+
+## Why it happens
+A wrapper, a notebook or a graphical front end started the training with `stdout=PIPE` and waits for it to end instead
+of reading. A pipe holds 64 KiB; the print that finds it full waits until somebody reads. In a terminal the same script
+works.
+
+## What to do
+Read the pipe while the process runs (`communicate()`, a thread), or send the output to a file instead.
+
+## How sure it is
+Sure: the kernel shows the write and the pipe. Reading the pipe once lets the run go on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ...model.culprit import awaited, calls, culprit, found, state
+from ...model.evidence import Evidence
+from ...model.look import Awaited, Seen
+from ...model.report import Finding, Remedy, Subject, Symptom
+from ...model.rule import rule
+from ...model.standing import LONG, main_stack
+
+STREAMS = {1: "its standard output", 2: "its standard error"}
+WRITING = ("write", "writev")
+
+
+@rule(
+    explains=Symptom.STUCK,
+    needs=("processes", "stacks"),
+    outranks=("stuck-in-user-code", "worker-blocked-io", "dataloader-bound", "uncaught-exception", "main-killed"),
+)
+def check(evidence: Evidence) -> Iterator[Finding]:
+    for seen in evidence.processes or ():
+        awaits, stack = _full_pipe(seen), main_stack(evidence, seen.pid)
+        if awaits is None or stack is None:
+            continue
+        one = culprit(evidence, seen, stack)
+        if one.seconds < LONG:
+            continue
+        stream = STREAMS.get(awaits.descriptor or 0, f"descriptor {awaits.descriptor}")
+        readers = [f"`{holder.command}` (pid {holder.pid})" for holder in awaits.holders]
+        reader = readers[0] if readers else "whoever holds the other end"
+        yield found(
+            one,
+            f"{one.name} waits{one.spot} because {stream} is {awaited(awaits)}, which is full and which nobody reads.",
+            [state(one), calls(one), f"{reader} holds the other end and read nothing meanwhile"],
+            Remedy(
+                f"Let {reader} read the output while the training runs (communicate(), or a thread that reads), or "
+                "start the training with its output in a file. Reading once lets this run go on:",
+                [f"timeout 5 cat /proc/{seen.pid}/fd/{awaits.descriptor} > /tmp/unread-output.txt"],
+            ),
+            evidence,
+            Subject("pipe", stream),
+        )
+        return
+
+
+def _full_pipe(seen: Seen) -> Awaited | None:
+    task = seen.main_task
+    waits = task.syscall in WRITING or "pipe_write" in task.wait_channel
+    if not waits or task.awaits is None or task.awaits.kind not in ("pipe", "fifo") or task.written:
+        return None
+    return task.awaits

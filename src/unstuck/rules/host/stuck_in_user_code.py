@@ -1,0 +1,114 @@
+"""The run stands at one line of its own code, and nothing that could move it on does anything.
+
+## What it looks at
+The main thread, or a worker that the main process waits for: the line it has been at for so long, the call below it,
+the system call and what it waits for; and whether any thread, child or other end of a pipe still does something.
+
+## Why it happens
+Something is waited for that does not come: a result of a thread that died, a queue nobody fills, a lock held for ever,
+a file that never appears. This rule speaks when no other knows more.
+
+## What to do
+Read the line that is named: what does it wait for, and who should provide it? A time limit there turns silence into an
+error.
+
+## How sure it is
+Sure that it stands there, and for how long. It stays silent while anything of the process still moves, and for waits
+that are somebody else's business: for data, for other ranks, for its user.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ...model.culprit import awaited, calls, culprit, found, state
+from ...model.doing import OWN, doing, waits_for_user
+from ...model.evidence import Evidence
+from ...model.look import Seen, Stack
+from ...model.phrases import duration
+from ...model.report import Finding, Remedy, Symptom
+from ...model.rule import rule
+from ...model.standing import (
+    LONG,
+    asleep,
+    descendants,
+    fetchers,
+    idles,
+    in_futex,
+    is_machinery,
+    mains,
+    moves,
+    other_stacks,
+    same_place,
+    same_sample,
+)
+
+A_MINUTE = 60.0  # longer than anybody sleeps on purpose between two steps
+
+
+@rule(
+    explains=Symptom.STUCK,
+    needs=("processes", "stacks"),
+    outranks=("dataloader-bound", "uncaught-exception", "main-killed"),
+    fallback=True,
+)
+def check(evidence: Evidence) -> Iterator[Finding]:
+    own = [(seen, stack) for seen, stack in mains(evidence) if doing(stack) == OWN]
+    for seen, stack in [(worker, stack) for _, worker, stack in fetchers(evidence)] + own:
+        if not _stands(evidence, seen, stack) or waits_for_user(seen, stack):
+            continue
+        one = culprit(evidence, seen, stack)
+        if one.where is None or one.seconds < _patience(evidence, seen, stack):
+            continue
+        task = seen.main_task
+        waits = f" It waits for {awaited(task.awaits)}." if task.awaits is not None else ""
+        yield found(
+            one,
+            f"{one.name} stands{one.spot} in {one.where.function}{one.at_sample}, {_how(seen)}, and has not got on "
+            f"for {duration(one.seconds)}.{waits}",
+            [state(one), calls(one, 4), "no other thread and no child of it did anything meanwhile"],
+            Remedy(
+                f"Look at what {one.where.function} waits for there, and who should provide it. A time limit at that "
+                "line turns the silence into an error.",
+                [f"py-spy dump --pid {seen.pid} --locals"],
+            ),
+            evidence,
+        )
+        return
+
+
+def _stands(evidence: Evidence, seen: Seen, stack: Stack) -> bool:
+    """It did nothing, and neither did any thread or child of its."""
+    if seen.state not in ("S", "D") or not same_place(stack) or not idles(seen.main_task, seen.looked):
+        return False
+    others = [task for task in seen.tasks if task.tid != seen.pid]
+    return all(idles(task, seen.looked) for task in others) and not any(
+        moves(one) for one in descendants(evidence, seen.pid)
+    )
+
+
+def _patience(evidence: Evidence, seen: Seen, stack: Stack) -> float:
+    """A sleep ends by itself. One that is begun again and again, over one sample or one stall, waits for something.
+
+    So does a thread that sleeps while the main one waits: it may well be the one that is waited for.
+    """
+    task, stall = seen.main_task, evidence.stall
+    if not asleep(task) and not _somebody_sleeps(evidence, seen):
+        return LONG
+    if asleep(task) and task.switches and (stall is not None or same_sample(stack)):
+        return LONG
+    return max(stall.patience if stall is not None else A_MINUTE, A_MINUTE)
+
+
+def _somebody_sleeps(evidence: Evidence, seen: Seen) -> bool:
+    others = [seen.task(one.tid) for one in other_stacks(evidence, seen.pid) if not is_machinery(one)]
+    return any(task is not None and (asleep(task) or task.limited) for task in others)
+
+
+def _how(seen: Seen) -> str:
+    task = seen.main_task
+    if asleep(task):
+        return "asleep again and again"
+    if in_futex(task):
+        return "waiting for a lock, an event or a queue"
+    return f"in the system call {task.syscall}" if task.syscall else f"asleep in {task.wait_channel}"

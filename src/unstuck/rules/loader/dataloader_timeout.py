@@ -1,0 +1,84 @@
+"""The loader's own time limit struck: one batch took longer than `timeout=`, and torch does not say whose it was.
+
+## What it looks at
+torch's message, the sample every worker was in at that moment and for how long, and what samples take otherwise.
+
+## Why it happens
+`DataLoader(timeout=N)` ends the run when no batch has come for N seconds. One slow sample is enough, because batches
+are delivered in order. Whether the worker was stuck or only slow, the message does not say.
+
+## What to do
+Look at the sample that is named: can it be read alone, and how long does it take? Raise `timeout` only if it is slow;
+if it blocks, give the reader a time limit of its own.
+
+## How sure it is
+Sure that the time limit ended the run. The sample is the one that its worker had been in for longest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ...model.evidence import Evidence, Failure, Fetching, Process
+from ...model.phrases import duration, said, who
+from ...model.questions import newest_loader, user_line, workers_of
+from ...model.report import Finding, Remedy, Subject, Symptom
+from ...model.rule import rule
+
+WORDS = "DataLoader timed out after"  # torch's own, in every version since 0.3
+INSIDE = ("fetching", "loading a sample", "collating")
+
+
+@rule(explains=Symptom.CRASHED, needs=("recording",), outranks=("uncaught-exception", "dataloader-bound"))
+def check(evidence: Evidence) -> Iterator[Finding]:
+    for process in evidence.mains():
+        failure = next((one for one in process.failures if one.message.startswith(WORDS)), None)
+        loader = newest_loader(process)
+        if failure is None or loader is None:
+            continue
+        busy = [
+            (worker, one)
+            for worker in workers_of(evidence, process, loader)
+            for one in worker.fetching
+            if one.now in INSIDE
+        ]
+        straggler = min(busy, key=lambda one: one[1].now_since, default=None)
+        yield _finding(process, failure, straggler, loader.timeout)
+        return
+
+
+def _finding(process: Process, failure: Failure, straggler: tuple[Process, Fetching] | None, limit: float) -> Finding:
+    seen = [said(failure)]
+    sample = None
+    if straggler is None:
+        cause = f"No batch came within the loader's timeout of {duration(limit)}. Every worker was idle or gone."
+    else:
+        worker, at = straggler
+        spent = max(failure.at - at.now_since, 0.0)
+        sample = at.index
+        named = f" with sample {sample}" if sample is not None else ""
+        cause = (
+            f"No batch came within the loader's timeout of {duration(limit)}, because {who(worker)} was busy{named} "
+            f"for {duration(spent)}."
+        )
+        usual = at.sample_times
+        if usual.count:
+            seen.append(
+                f"its {usual.count:,} samples before took {duration(usual.p50)} (half of them) to "
+                f"{duration(usual.longest)} (the longest)"
+            )
+    return Finding(
+        cause=cause,
+        seen=seen,
+        remedy=Remedy(
+            "See how long that sample takes alone. If it only is slow, raise DataLoader(timeout=...); if it never "
+            "ends, give its reader a time limit."
+        ),
+        node=process.node,
+        rank=process.rank,
+        worker=straggler[0].worker if straggler else None,
+        pid=straggler[0].pid if straggler else process.pid,
+        onset_s=failure.at,
+        where=user_line(failure),
+        subject=Subject("sample", str(sample)) if sample is not None else None,
+    )

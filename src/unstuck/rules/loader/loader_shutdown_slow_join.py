@@ -1,0 +1,93 @@
+"""Ending the workers takes long, because each is inside a long sample and cannot hear that it is to end.
+
+## What it looks at
+How long the loader took to end its workers, from the recording; in a live run, a main process that is ending workers
+while they are still inside samples.
+
+## Why it happens
+At the end of a pass, after a `break` and at exit, torch tells its workers to go and waits five seconds for each. A
+worker looks only between two batches; one that is busy with a long sample, mostly a prefetched one that nobody needs
+any more, is waited for in full and then ended by force. The times add up over the workers.
+
+## What to do
+Make single samples shorter, prefetch less (`prefetch_factor=1`), keep the workers with `persistent_workers=True` so
+that they end only once, or run the pass to its end instead of breaking out of it. It goes on by itself.
+
+## How sure it is
+Sure of the time and of the cause.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ...model.culprit import culprit, found
+from ...model.doing import ENDING, doing, fetch_of, place, user_frame
+from ...model.evidence import Evidence, Loader, Process
+from ...model.phrases import duration, many, short
+from ...model.questions import loader_name
+from ...model.report import Finding, Remedy, Symptom
+from ...model.rule import rule
+from ...model.standing import LONG, main_stack, mains, standing, workers
+
+JOIN = 5.0  # seconds for which torch waits for one worker
+REMEDY = Remedy(
+    "Make single samples shorter or prefetch less (prefetch_factor=1); with persistent_workers=True the workers end "
+    "only once. It goes on by itself: torch waits 5 s for each worker, then ends it.",
+)
+
+
+@rule(explains=Symptom.STUCK, needs=("recording|processes",), outranks=("stuck-in-user-code", "dataloader-bound"))
+def check(evidence: Evidence) -> Iterator[Finding]:
+    live = list(_now(evidence))
+    yield from live or _afterwards(evidence)
+
+
+def _now(evidence: Evidence) -> Iterator[Finding]:
+    for main, stack in mains(evidence):
+        busy = [
+            (one, own)
+            for one in workers(evidence, main)
+            if (own := main_stack(evidence, one.pid)) is not None and fetch_of(own) is not None and own.before
+        ]
+        if doing(stack) != ENDING or not busy or standing(evidence, main, stack) < LONG:
+            continue
+        one, everybody = culprit(evidence, main, stack), workers(evidence, main)
+        lines = {short(place(user_frame(own.calls))) for _, own in busy}
+        yield found(
+            one,
+            f"{one.name} is ending its workers{one.spot}, and waits up to {JOIN:.0f} s for each: {len(busy)} of them "
+            "are inside a sample and cannot hear it.",
+            [
+                f"{many(len(busy), 'worker')} inside a sample at {', '.join(sorted(lines))}",
+                f"at most {duration(JOIN * len(everybody))} in all for {many(len(everybody), 'worker')}",
+            ],
+            REMEDY,
+            evidence,
+        )
+        return
+
+
+def _afterwards(evidence: Evidence) -> Iterator[Finding]:
+    for process, loader in _slow(evidence):
+        yield Finding(
+            cause=f"Ending the workers of {loader_name(loader)} took {duration(loader.shutdowns.longest)}: they were "
+            f"inside long samples, and torch waits {JOIN:.0f} s for each.",
+            seen=[
+                f"{many(loader.shutdowns.count, 'time')} workers were ended: {duration(loader.shutdowns.total)} in "
+                f"all, {duration(loader.shutdowns.longest)} at the longest",
+                f"{many(loader.num_workers, 'worker')}, prefetch_factor {loader.prefetch_factor}, "
+                f"persistent_workers {loader.persistent_workers}",
+            ],
+            remedy=REMEDY,
+            node=process.node,
+            rank=process.rank,
+            pid=process.pid,
+            where=loader.reads_at or loader.created,
+        )
+        return
+
+
+def _slow(evidence: Evidence) -> list[tuple[Process, Loader]]:
+    found = [(one, loader) for one in evidence.mains() for loader in one.loaders if loader.shutdowns.longest >= JOIN]
+    return sorted(found, key=lambda one: -one[1].shutdowns.longest)

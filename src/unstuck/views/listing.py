@@ -1,0 +1,29 @@
+"""The trainings on this machine, one row each."""
+
+from __future__ import annotations
+
+import msgspec
+from rich.console import Console
+from rich.table import Table
+
+from ..model.phrases import duration
+from ..model.report import Training
+
+
+def show_trainings(found: list[Training], console: Console) -> None:
+    if not found:
+        console.print("No PyTorch training is to be seen on this machine (other users' only as root).")
+        return
+    table = Table(box=None, padding=(0, 2, 0, 0))
+    for name in ("pid", "command", "runs for", "processes", "doing"):
+        table.add_column(name, justify="right" if name == "pid" else "left", overflow="fold")
+    for one in found:
+        recorded = f"\nrecorded in {one.folder}" if one.folder else ""
+        processes = f"{one.processes} ({one.ranks} ranks, {one.workers} workers)"
+        table.add_row(str(one.pid), one.command + recorded, duration(one.age), processes, "\n".join(one.doing))
+    console.print(table)
+    console.print(f"[dim]unstuck why {found[0].pid}[/dim]")
+
+
+def as_json(found: list[Training]) -> str:
+    return msgspec.json.format(msgspec.json.encode({"schema": 1, "trainings": found}), indent=2).decode()

@@ -1,0 +1,91 @@
+"""Reads what the recorded processes are doing now, often and at next to no cost: a few words of each recording."""
+
+from __future__ import annotations
+
+import os
+import struct
+from pathlib import Path
+
+from ..inside import format as f
+from ..inside.format import Kind
+
+AT_FIRST = 8  # board entries that are read; more where these are all in use
+GUARDS = 8 * f.WORD  # of each entry: its version and live words, which change with all that happens
+PHASES = {Kind.WAIT: (Kind.WAIT, Kind.BODY), Kind.FETCH: (Kind.FETCH, Kind.SAMPLE, Kind.COLLATE, Kind.IDLE)}
+
+
+class Board:
+    """One process's recording, held open."""
+
+    def __init__(self, path: Path) -> None:
+        """Raises OSError or ValueError where there is nothing to read yet."""
+        self.path = path
+        self._fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        words = f.H_SECTIONS + 12
+        header = struct.unpack(f"<{words}Q", self._read(0, words * f.WORD).ljust(words * f.WORD, b"\0"))
+        if header[f.H_MAGIC] != f.MAGIC:  # it has been made, but not filled in yet
+            self.close()
+            raise ValueError(path)
+        self.pid, self.parent = header[f.H_PID], header[f.H_PARENT]
+        self._board, self._entries = header[f.H_SECTIONS + 2 * f.S_BOARD : f.H_SECTIONS + 2 * f.S_BOARD + 2]
+        self._totals, self._slots = header[f.H_SECTIONS + 2 * f.S_TOTALS : f.H_SECTIONS + 2 * f.S_TOTALS + 2]
+        self._count = AT_FIRST
+
+    def close(self) -> None:
+        os.close(self._fd)
+
+    def role(self) -> int:
+        """It may show only after the recording was opened."""
+        return self._word(f.H_ROLE)
+
+    def rank(self) -> int | None:
+        return self._word(f.H_RANK) - 1 if self._word(f.H_RANK) else None
+
+    def signature(self) -> bytes:
+        """Changes whenever anything happens: a batch, a sample, a stage, a step, a word of the user's progress."""
+        data = self._read(self._board, self._count * f.BOARD_ENTRY)
+        guards = [data[at : at + GUARDS] for at in range(0, len(data), f.BOARD_ENTRY)]
+        if guards and any(guards[-1]) and self._count < self._entries:
+            self._count = self._entries
+        return b"".join(guards) + self._read(f.H_STEPS * f.WORD, 2 * f.WORD)
+
+    def newest(self) -> tuple[int, int, int]:
+        """Kind, key and time since when of what the process turned to last. Kind 0: nothing yet."""
+        data = self._read(self._board, self._entries * f.BOARD_ENTRY)
+        found = [self._entry(data, at) for at in range(0, len(data), f.BOARD_ENTRY) if any(data[at : at + f.WORD])]
+        return max(found, key=lambda one: one[2], default=(0, 0, 0))
+
+    def usual(self, kind: int, key: int) -> float | None:
+        """The longest that this normally takes, in seconds: its 99th percentile. None: it was never done."""
+        data = self._read(self._totals, self._slots * f.TOTAL_WORDS * f.WORD)
+        for slot in struct.iter_unpack(f"<{f.TOTAL_WORDS}Q", data):
+            if (slot[f.T_KIND], slot[f.T_KEY]) == (kind, key):
+                return _percentile(slot[f.T_BUCKETS :], slot[f.T_MAX])
+        return None
+
+    def _entry(self, data: bytes, at: int) -> tuple[int, int, int]:
+        live = struct.unpack_from("<8Q", data, at)
+        copy = at + GUARDS + (live[0] & 1) * f.BOARD_COPY
+        kind, key, since = struct.unpack_from("<3Q", data, copy)
+        moment, phase = live[f.L_PHASE] >> 2, live[f.L_PHASE] & 3
+        if moment > since:
+            phases = PHASES[Kind.FETCH if kind in PHASES[Kind.FETCH] else Kind.WAIT]
+            return phases[phase % len(phases)], key, moment
+        return kind, key, since
+
+    def _word(self, at: int) -> int:
+        return int.from_bytes(self._read(at * f.WORD, f.WORD), "little")
+
+    def _read(self, offset: int, size: int) -> bytes:
+        return os.pread(self._fd, size, offset)
+
+
+def _percentile(buckets: tuple[int, ...], longest: int) -> float | None:
+    """The upper end of the bucket in which 99 of 100 lie."""
+    wanted = sum(buckets) * 0.99
+    seen = 0
+    for bits, count in enumerate(buckets):
+        seen += count
+        if count and seen >= wanted:
+            return float(min(2**bits, longest)) / 1e9
+    return None

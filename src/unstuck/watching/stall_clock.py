@@ -1,0 +1,104 @@
+"""Knows for how long each rank has not got on. It runs on progress alone: a process that burns time is not ahead."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from ..inside import format as f
+from ..inside.format import Kind
+from ..model.look import Stall
+from .boards import Board
+
+LEAST = 10.0  # seconds: less is everyday life of a training
+TIMES = 10  # of what the activity usually takes
+DOING = {
+    0: "starting",
+    Kind.LOADER: "about to ask for a batch",
+    Kind.ITERATOR: "starting workers",
+    Kind.WAIT: "waiting for data",
+    Kind.BODY: "in the loop's body",
+    Kind.PASS_END: "between passes",
+    Kind.FETCH: "fetching",
+    Kind.SAMPLE: "fetching",
+    Kind.COLLATE: "fetching",
+    Kind.IDLE: "in the loop's body",
+    Kind.STAGE: "in a stage of its own",
+    Kind.PROGRESS: "in the loop's body",
+}
+
+
+class Rank:
+    """A main process with its workers."""
+
+    def __init__(self, board: Board, now: float) -> None:
+        self.board = board
+        self.moved = now
+        self.signatures: dict[int, bytes] = {}
+
+    def look(self, boards: list[Board], now: float) -> bool:
+        """True if anything has happened since the last look."""
+        seen = {board.pid: board.signature() for board in boards}
+        changed = seen != self.signatures
+        if changed:
+            self.signatures, self.moved = seen, now
+        return changed
+
+
+class StallClock:
+    """All ranks of this node."""
+
+    def __init__(self, recordings: Path) -> None:
+        self._recordings = recordings
+        self._boards: dict[str, Board] = {}
+        self._ranks: dict[int, Rank] = {}
+
+    def tick(self, now: float, alive: set[int]) -> None:
+        self._meet(alive)
+        for name, board in list(self._boards.items()):
+            if board.pid not in alive:
+                board.close()
+                del self._boards[name]
+                self._ranks.pop(board.pid, None)
+        for board in self._boards.values():
+            if board.role() == f.ROLE_MAIN and board.pid not in self._ranks:
+                self._ranks[board.pid] = Rank(board, now)
+        for pid, rank in self._ranks.items():
+            rank.look([one for one in self._boards.values() if pid in (one.pid, one.parent)], now)
+
+    def moved(self) -> float | None:
+        """When any rank last got on: a run gets on for as long as one of its ranks does. None: there is none yet."""
+        return max((rank.moved for rank in self._ranks.values()), default=None)
+
+    def stall(self, now: float, started: float, patience: float) -> Stall | None:
+        """The rank that got on last, and for how long even it has not."""
+        if not self._ranks:
+            return None
+        pid, rank = max(self._ranks.items(), key=lambda one: one[1].moved)
+        kind, key, _ = rank.board.newest()
+        return Stall(
+            rank=rank.board.rank(),
+            pid=pid,
+            since=round(rank.moved - started, 3),
+            seconds=round(now - rank.moved, 3),
+            doing=DOING.get(kind, ""),
+            usual=rank.board.usual(kind, key) if kind else None,
+            patience=patience,
+        )
+
+    def _meet(self, alive: set[int]) -> None:
+        try:
+            names = os.listdir(self._recordings)
+        except OSError:
+            return
+        for name in names:
+            if name.endswith(".rec") and name not in self._boards and int(name.rsplit(".", 3)[1]) in alive:
+                try:
+                    self._boards[name] = Board(self._recordings / name)
+                except (OSError, ValueError):
+                    continue
+
+
+def limit(stall: Stall) -> float:
+    """How long this activity may take before it is looked into."""
+    return max(LEAST, TIMES * stall.usual) if stall.usual is not None else LEAST

@@ -1,0 +1,189 @@
+"""What the watcher does about a run that stands still: look, judge, tell once, and say when it goes on."""
+
+from __future__ import annotations
+
+import io
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import IO, NamedTuple
+
+import msgspec
+
+from ..model.look import Stall
+from ..model.report import Report, Symptom
+from .liveness_clock import LivenessClock
+from .stall_clock import LEAST, StallClock, limit
+
+PATIENCE = 60.0  # seconds after which a stall is told without a cause
+LATER = (300.0, 900.0, 3600.0)  # seconds: a cause may show only then
+LOOKING = 40.0  # seconds for one look, a hanging py-spy included
+AGAIN = 10.0  # seconds: a checkpoint that is being written may be done by then
+LATE = 5.0  # seconds after torch was seen in a process: its recording is made when it imports torch
+KEPT_OUT = "python -I, -E or -S, a container or a wiped environment keep unstuck out"
+FROM_OUTSIDE = "it is watched from outside only"
+TELLING = (Symptom.STUCK.value, Symptom.CRASHED.value)
+
+
+class Options(NamedTuple):
+    """What the user asked for."""
+
+    stop: bool = False
+    after: float | None = None  # --stall-after
+    on_finding: str | None = None
+
+    @property
+    def patience(self) -> float:
+        return PATIENCE if self.after is None else self.after
+
+
+class Stalls:
+    """Follows the stall clock. `tell` is given a report with a cause or an unknown stall, `say` one line."""
+
+    def __init__(
+        self,
+        folder: Path,
+        recordings: Path,
+        pid: int,
+        options: Options,
+        tell: Callable[[Report, Path], None],
+        say: Callable[[str], None],
+    ) -> None:
+        self._folder = folder
+        self._recorded = StallClock(recordings)
+        self._outside = LivenessClock(pid)
+        self._clock: StallClock | LivenessClock = self._outside
+        self._options = options
+        self._tell = tell
+        self._say = say
+        self._looking: subprocess.Popen[bytes] | None = None
+        self._answer: IO[bytes] = io.BytesIO()
+        self._looked = 0  # how often in this stall
+        self._deadline = 0.0
+        self._postponed: float | None = None  # seconds of standing after which to look again whether to stop
+        self._moved = 0.0
+        self._unrecorded_since = 0.0
+        self.told = False
+        self.report: Report | None = None  # the cause of the stall that goes on
+        self.wants_stop = False
+
+    def tick(self, started: float, alive: set[int]) -> None:
+        now = time.time()
+        self._recorded.tick(now, alive)
+        self._choose_clock(now)
+        moved = self._clock.moved()
+        if moved is None:
+            return
+        if moved != self._moved:
+            self._goes_on(moved)
+        least = LEAST if self._options.after is None else min(LEAST, self._options.after)
+        if now - moved < least and self._looking is None:
+            return
+        stall = self._clock.stall(now, started, self._options.patience)
+        if stall is None:
+            return
+        self._finish_looking(stall)
+        due = self._due(stall)
+        if self._looking is None and self.report is None and due is not None and stall.seconds >= due:
+            self._look(stall)
+
+    def _choose_clock(self, now: float) -> None:
+        """Progress where it is recorded; else whether anything moves."""
+        if self._recorded.moved() is not None:
+            self._clock = self._recorded
+        elif self._clock is self._outside:
+            known = self._outside.training
+            self._outside.tick(now)
+            if known is None and self._outside.training is not None:
+                self._unrecorded_since = now
+            if self._unrecorded_since and now - self._unrecorded_since > LATE:
+                self._unrecorded_since = 0.0
+                self._say(f"pid {self._outside.training} runs torch but is not recorded ({KEPT_OUT}): {FROM_OUTSIDE}")
+
+    def _due(self, stall: Stall) -> float | None:
+        """Seconds of standing still after which the next look is taken."""
+        if self._postponed is not None:
+            return self._postponed
+        after = self._options.after
+        first = limit(stall) if after is None else min(limit(stall), after)
+        times = sorted({first, max(first, self._options.patience), *(one for one in LATER if one > first)})
+        return times[self._looked] if self._looked < len(times) else None
+
+    def _goes_on(self, moved: float) -> None:
+        if self.told:
+            self._say(f"the run goes on after {moved - self._moved:.0f} s")
+        self._moved, self._looked = moved, 0
+        self.told, self.report, self._postponed = False, None, None
+        self.close()  # a look at a stall that is over
+
+    def _look(self, stall: Stall) -> None:
+        self._looked += 1
+        self._deadline = time.monotonic() + LOOKING
+        command = [sys.executable, "-m", "unstuck.watching.snapshot", str(self._folder), str(stall.pid)]
+        self._answer = tempfile.TemporaryFile()  # noqa: SIM115  (closed when the look is)
+        self._looking = subprocess.Popen(
+            [*command, msgspec.json.encode(stall).decode()],
+            stdin=subprocess.DEVNULL,
+            stdout=self._answer,  # not a pipe: nobody reads it before the end
+            env={**os.environ, "UNSTUCK": "0", "PYTHONSAFEPATH": "1"},
+            start_new_session=True,
+        )
+
+    def _finish_looking(self, stall: Stall) -> None:
+        looking = self._looking
+        if looking is None:
+            return
+        if looking.poll() is None:
+            if time.monotonic() > self._deadline:
+                self.close()
+            return
+        self._answer.seek(0)
+        said = self._answer.read()
+        self.close()
+        try:
+            self._judge(msgspec.json.decode(said, type=Report), stall)
+        except msgspec.DecodeError:  # it was killed, or the run has ended meanwhile
+            return
+
+    def _judge(self, report: Report, stall: Stall) -> None:
+        causes = [one for one in report.findings if one.role == "root" and one.symptom in TELLING]
+        waited = stall.seconds >= self._options.patience
+        if causes:
+            self.report = report
+            self._speak(report)
+        elif waited and report.state == "unknown":
+            self._speak(report)
+        else:
+            self._say(_doing(report, stall))
+        saving = any(one.doing.startswith("saving a checkpoint") and one.moving for one in report.activities)
+        stop = self._options.stop and (bool(causes) or (waited and self._options.after is not None))
+        self._postponed = stall.seconds + AGAIN if stop and saving else None
+        if stop and not saving:
+            self.report = report
+            self.wants_stop = True
+
+    def _speak(self, report: Report) -> None:
+        self.told = True
+        self._tell(report, self._folder)
+
+    def close(self) -> None:
+        """End a look that is under way, with all it started."""
+        looking, self._looking = self._looking, None
+        if looking is None:
+            return
+        if looking.poll() is None:
+            os.killpg(looking.pid, 9)
+            looking.wait()
+        self._answer.close()
+
+
+def _doing(report: Report, stall: Stall) -> str:
+    """One line: a healthy wait, or one whose cause is not known yet."""
+    told = "; ".join(
+        (f"rank {one.rank}: " if one.rank is not None else "") + one.doing for one in report.activities[:4] if one.doing
+    )
+    return f"no progress for {stall.seconds:.0f} s: {told or stall.doing}"

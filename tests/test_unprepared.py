@@ -1,0 +1,55 @@
+"""Trainings that nobody prepared: `unstuck why PID` names the cause of the broken ones and leaves the healthy alone."""
+
+import pytest
+
+from unstuck.rules.discovery import all_rules
+from unstuck.trials.scenarios import all_scenarios
+from unstuck.trials.surroundings import Unavailable
+from unstuck.trials.unprepared import reports, started
+
+SCENARIOS = all_scenarios()
+LIVE = [
+    name
+    for name, one in SCENARIOS.items()
+    if one.expect in all_rules() and {"processes", "stacks"} & set(all_rules()[one.expect].needs)
+]
+HEALTHY = [f"{name}-healthy" for name in LIVE if f"{name}-healthy" in SCENARIOS]
+LOOK_ALIKES = [name for name in SCENARIOS if name.startswith("healthy-")]
+
+pytestmark = pytest.mark.scenario
+
+
+def roots(report):
+    return [one.rule for one in report.findings if one.role == "root"]
+
+
+@pytest.mark.parametrize("name", LIVE)
+def test_the_cause_is_named_from_outside(name):
+    scenario = SCENARIOS[name]
+    said = []
+
+    try:
+        with started(scenario) as process:
+            for report in reports(process, every=6):
+                said = roots(report)
+                if said:
+                    break
+    except Unavailable as reason:
+        pytest.skip(str(reason))
+
+    assert said == [scenario.expect]
+
+
+@pytest.mark.parametrize("name", [*HEALTHY, *LOOK_ALIKES])
+def test_nothing_is_said_of_a_healthy_one(name):
+    scenario = SCENARIOS[name]
+    said = []
+
+    try:
+        with started(scenario) as process:
+            for report in reports(process, every=2):
+                said += [(one.rule, one.cause) for one in report.findings]
+    except Unavailable as reason:
+        pytest.skip(str(reason))
+
+    assert said == []

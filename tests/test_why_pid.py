@@ -1,0 +1,172 @@
+"""`unstuck why PID` on live trainings: any pid of a run leads to all of it; recorded or not, the cause is named."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+
+import pytest
+from stuck import RANKS, TORCHRUN, TRAINING, parent_of, place_at, wait_for
+
+
+def why(unstuck, *words, **options):
+    ended = unstuck("why", *words, "--json", **options)
+    assert "Traceback" not in ended.stderr
+    return json.loads(ended.stdout)
+
+
+@pytest.fixture(scope="module")
+def plain(tmp_path_factory):
+    """A stuck training that nobody prepared. Gives its place and the pids of its main process and its worker."""
+    with place_at(tmp_path_factory.mktemp("plain")) as place:
+        main = place.start(sys.executable, place.write(TRAINING), place.fifo).pid
+        wait_for(lambda: "batch 4" in place.out)
+        (worker,) = wait_for(lambda: [pid for pid in place.processes() if pid != main])
+        yield place, main, worker
+
+
+@pytest.fixture(scope="module")
+def recorded(tmp_path_factory):
+    """The same under `unstuck run`."""
+    with place_at(tmp_path_factory.mktemp("recorded")) as place:
+        watcher = place.run().pid
+        wait_for(lambda: "batch 4" in place.out)
+        main, worker = wait_for(lambda: [pid for pid in place.processes("train.py") if pid != watcher][:2])
+        yield place, main, worker
+
+
+@pytest.mark.parametrize(
+    ("target", "says"),
+    [
+        ("4194305", "there is no process 4194305 on this machine"),
+        ("99999999999999999999", "there is no process 99999999999999999999 on this machine"),
+        ("0", "there is no process 0 on this machine"),
+        ("-5", "unrecognized arguments: -5"),
+        ("12a", "12a does not exist; name a pid or a run folder"),
+    ],
+)
+def test_a_target_that_is_no_process_is_one_clear_line(unstuck, target, says):
+    ended = unstuck("why", target)
+
+    assert (ended.returncode, ended.stdout, ended.stderr.count("\n")) == (2, "", 1)
+    assert says in ended.stderr
+
+
+def test_a_process_that_runs_no_python_is_one_clear_line(unstuck):
+    with subprocess.Popen(["sleep", "60"], start_new_session=True) as sleep:
+        ended = unstuck("why", sleep.pid)
+        sleep.kill()
+
+    assert (ended.returncode, ended.stdout, ended.stderr.count("\n")) == (2, "", 1)
+    assert f"process {sleep.pid} (sleep) runs no Python" in ended.stderr
+
+
+def test_a_zombie_is_one_clear_line(unstuck):
+    with subprocess.Popen([sys.executable, "-c", ""], start_new_session=True) as zombie:
+        wait_for(lambda: os.waitid(os.P_PID, zombie.pid, os.WEXITED | os.WNOWAIT))
+        ended = unstuck("why", zombie.pid)
+
+    assert (ended.returncode, ended.stderr.count("\n")) == (2, 1)
+    assert "Traceback" not in ended.stderr
+
+
+@pytest.mark.scenario
+def test_any_pid_of_a_run_leads_to_the_same_verdict(tmp_path, unstuck):
+    with place_at(tmp_path) as place:
+        launcher = place.start(*TORCHRUN, place.write(RANKS), place.fifo).pid
+        (cat,) = wait_for(lambda: place.processes("cat "))
+        worker = parent_of(cat)
+
+        reports = [why(unstuck, pid, "--with-evidence") for pid in (launcher, parent_of(worker), worker, cat)]
+
+    found = [one["findings"][0] for one in reports]
+    runs = [sorted((seen["pid"], seen["role"]) for seen in one["evidence"]["processes"]) for one in reports]
+    assert {(one["rule"], one["rank"], one["worker"], one["pid"]) for one in found} == {
+        ("worker-blocked-io", 0, 0, worker)
+    }
+    assert runs[0] == runs[1] == runs[2] == runs[3]
+    assert sorted(role for _, role in runs[0]) == ["helper", "launcher", "main", "main", "worker", "worker"]
+
+
+@pytest.mark.scenario
+def test_a_training_that_nobody_prepared(plain, unstuck):
+    place, main, worker = plain
+
+    ended = unstuck("why", main)
+
+    said = " ".join(ended.stdout.split())
+    assert ended.returncode == 1
+    assert "unstuck · stuck" in said
+    assert f"for the FIFO {place.fifo} (sample 20), and nothing comes." in said
+    assert f"pid {worker} is asleep" in said
+    assert "train.py:11" in said
+
+
+@pytest.mark.scenario
+def test_of_a_recorded_run_both_kinds_of_evidence_are_used(recorded, unstuck):
+    _, main, worker = recorded
+
+    report = why(unstuck, worker, "--with-evidence")
+
+    (finding,) = report["findings"]
+    evidence = report["evidence"]
+    fetching = next(one for one in evidence["recording"] if one["pid"] == worker)["fetching"]
+    assert (finding["rule"], finding["worker"], finding["pid"]) == ("worker-blocked-io", 0, worker)
+    assert "(sample 20)" in finding["cause"]
+    assert [one["index"] for one in fetching] == [20]
+    assert {one["pid"] for one in evidence["stacks"]} == {main, worker}
+    assert "it works for the DataLoader over Files (train.py:16)" in finding["seen"]
+
+
+@pytest.mark.scenario
+def test_without_a_target_the_trainings_on_this_machine_are_listed(plain, recorded, unstuck):
+    ended = unstuck("why")
+    (folder,) = (recorded[0].folder / "unstuck-runs").iterdir()
+
+    listed = {one["pid"]: one for one in why(unstuck)["trainings"]}
+
+    assert ended.returncode == 0
+    assert all(f"{main} " in ended.stdout for _, main, _ in (plain, recorded))
+    for _, main, worker in (plain, recorded):
+        assert (listed[main]["processes"], listed[main]["ranks"], listed[main]["workers"]) == (2, 1, 1)
+        assert worker not in listed
+        assert "waiting for data" in listed[main]["doing"][0]
+    assert (listed[plain[1]]["folder"], listed[recorded[1]]["folder"]) == ("", str(folder))
+
+
+def test_where_no_training_runs_the_list_says_so(tmp_path):
+    """In a namespace of its own there are no others."""
+    if os.getuid() != 0:
+        pytest.skip("needs root, for a namespace of its own")
+    alone = ["unshare", "--pid", "--fork", "--kill-child", "--mount-proc"]
+
+    said, listed = (
+        subprocess.run(
+            [*alone, sys.executable, "-m", "unstuck", "why", *more], capture_output=True, text=True, check=False
+        )
+        for more in ([], ["--json"])
+    )
+
+    assert (said.returncode, said.stderr) == (0, "")
+    assert said.stdout.startswith("No PyTorch training is to be seen on this machine")
+    assert json.loads(listed.stdout)["trainings"] == []
+
+
+@pytest.mark.scenario
+def test_two_thousand_other_processes_are_no_obstacle(plain, unstuck):
+    _, main, worker = plain
+    crowd = "for i in $(seq 2000); do sleep 600 & done; echo all; wait"
+    with subprocess.Popen(["sh", "-c", crowd], start_new_session=True, stdout=subprocess.PIPE) as shell:
+        try:
+            assert shell.stdout.readline() == b"all\n"
+
+            (finding,) = why(unstuck, main)["findings"]
+            listed = [one["pid"] for one in why(unstuck)["trainings"]]
+        finally:
+            os.killpg(shell.pid, signal.SIGKILL)
+
+    assert (finding["rule"], finding["pid"]) == ("worker-blocked-io", worker)
+    assert main in listed
