@@ -5,6 +5,7 @@ import os
 import signal
 import threading
 import time
+import warnings
 
 import torch
 from torch.utils.data import DataLoader, IterableDataset
@@ -24,6 +25,7 @@ class Resampled(IterableDataset):
 
 def main():
     torch.set_num_threads(1)
+    warnings.simplefilter("ignore")  # of torch, that there are more samples than there should be
     signal.signal(signal.SIGINT, signal.default_int_handler)
     model = torch.nn.Sequential(*(torch.nn.Linear(64, 64) for _ in range(4)))
     optimizer = torch.optim.SGD(model.parameters(), lr=1e-6)
@@ -36,7 +38,7 @@ def main():
             optimizer.step()
             time.sleep(0.005)  # what an accelerator would take
             if step % 100 == 0:
-                print("epoch", epoch, "step", step, flush=True)
+                print("epoch", epoch, "step", step, "of", len(loader), flush=True)
         torch.save(model.state_dict(), "/dev/null")
 
 

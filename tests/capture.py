@@ -9,14 +9,17 @@ import os
 import re
 import site
 import sys
+import tempfile
 from pathlib import Path
 
 import msgspec
 
 from unstuck.model.evidence import Evidence
+from unstuck.model.report import Report
 from unstuck.rules.discovery import all_rules
 from unstuck.rules.engine import judge_one
-from unstuck.trials.scenarios import Scenario, all_scenarios, run_in_passing
+from unstuck.trials.scenarios import Scenario, all_scenarios, run, run_in_passing
+from unstuck.trials.unprepared import reports, started
 from unstuck.views.terminal import finding_text
 
 HERE = Path(__file__).parent
@@ -30,14 +33,15 @@ def main(names: list[str]) -> None:
             print(f"{name}: running {scenario.path.name}", flush=True)
             folder = HERE / "rules" / name
             folder.mkdir(parents=True, exist_ok=True)
-            evidence = capture(scenario)
+            evidence = capture(scenario, live=file == "clear" and "stacks" in all_rules()[name].needs)
             (folder / f"{file}.json").write_bytes(msgspec.json.format(msgspec.json.encode(evidence), indent=1) + b"\n")
             if file == "found":
                 (folder / "found.txt").write_text(words(name, evidence))
 
 
-def capture(scenario: Scenario) -> Evidence:
-    evidence = run_in_passing(scenario).report.evidence
+def capture(scenario: Scenario, *, live: bool) -> Evidence:
+    """What was seen at the end; `live`: while it ran, since only then there are stacks to judge."""
+    evidence = look(scenario) if live else run_in_passing(scenario).report.evidence
     text = msgspec.json.encode(evidence).decode()
     for pattern, replacement in replacements():
         text = re.sub(pattern, replacement, text)
@@ -47,6 +51,17 @@ def capture(scenario: Scenario) -> Evidence:
     return msgspec.json.decode(text, type=Evidence)
 
 
+def look(scenario: Scenario) -> Evidence:
+    """The moment at which the watcher itself thought that the run might stand still; else any moment of it."""
+    with tempfile.TemporaryDirectory(prefix="unstuck-") as base:
+        outcome = run(scenario, Path(base))
+        taken = sorted((outcome.folder / "snapshots").glob("*.json"))
+        if taken:
+            return msgspec.json.decode(taken[-1].read_bytes(), type=Report).evidence
+    with started(scenario) as process:
+        return next(reports(process, every=9)).evidence
+
+
 def replacements() -> list[tuple[str, str]]:
     standard = os.path.dirname(os.__file__)
     return [
@@ -54,6 +69,7 @@ def replacements() -> list[tuple[str, str]]:
         (re.escape(site.getsitepackages()[0]), "/env/lib/python3/site-packages"),
         (re.escape(standard), "/usr/lib/python3"),
         (re.escape(str(HERE.parent)), "/project"),
+        (re.escape(sys.base_prefix), "/usr"),
         (r"/tmp/(unstuck-|tmp)\w+", "/tmp/somewhere"),
         (r"/sys/fs/cgroup/memory(/process_api)?(/[0-9a-f]{32})", "/sys/fs/cgroup/memory/job"),
         (r"/sys/fs/cgroup/memory/process_api", "/sys/fs/cgroup/memory"),

@@ -120,6 +120,21 @@ def test_what_a_process_does_between_two_looks_is_measured():
     assert seen.main_task.written > 0
 
 
+@pytest.mark.parametrize("processor", sorted(os.sched_getaffinity(0))[:4])
+def test_for_how_long_a_thread_has_not_run_is_told_by_the_clock_of_its_own_processor(processor):
+    begun = time.monotonic()
+    with child(f"import os; os.sched_setaffinity(0, {{{processor}}})\n{SLEEPS}") as process:
+        asleep(process)
+        time.sleep(0.5)
+
+        (seen,) = processes.second_look({}, [process.pid])
+        age = time.monotonic() - begun
+
+    if seen.main_task.still is None:
+        pytest.skip("needs a kernel that tells when a thread last ran (CONFIG_SCHED_DEBUG)")
+    assert 0.4 <= seen.main_task.still <= age + 0.1
+
+
 @pytest.fixture
 def answering(tmp_path):
     """A process that can be asked for its stacks, and its recording."""

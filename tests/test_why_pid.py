@@ -44,7 +44,7 @@ def recorded(tmp_path_factory):
         ("4194305", "there is no process 4194305 on this machine"),
         ("99999999999999999999", "there is no process 99999999999999999999 on this machine"),
         ("0", "there is no process 0 on this machine"),
-        ("-5", "unrecognized arguments: -5"),
+        ("-5", "-5 does not exist; name a pid or a run folder"),
         ("12a", "12a does not exist; name a pid or a run folder"),
     ],
 )
@@ -102,7 +102,7 @@ def test_a_training_that_nobody_prepared(plain, unstuck):
     assert "unstuck · stuck" in said
     assert f"for the FIFO {place.fifo} (sample 20), and nothing comes." in said
     assert f"pid {worker} is asleep" in said
-    assert "train.py:11" in said
+    assert "train.py:10" in said
 
 
 @pytest.mark.scenario
@@ -118,7 +118,7 @@ def test_of_a_recorded_run_both_kinds_of_evidence_are_used(recorded, unstuck):
     assert "(sample 20)" in finding["cause"]
     assert [one["index"] for one in fetching] == [20]
     assert {one["pid"] for one in evidence["stacks"]} == {main, worker}
-    assert "it works for the DataLoader over Files (train.py:16)" in finding["seen"]
+    assert "it works for the DataLoader over Files (train.py:15)" in finding["seen"]
 
 
 @pytest.mark.scenario

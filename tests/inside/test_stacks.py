@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -24,14 +25,16 @@ from unstuck.inside import format as f
 
 FOLDER = {folder!r}
 
+def path_of(pid, kind):
+    (path,) = [one for one in glob.glob(f"{{FOLDER}}/*.{{kind}}") if one.rsplit(".", 3)[1] == str(pid)]
+    return path
+
 def signal_of(pid):
-    (path,) = glob.glob(f"{{FOLDER}}/*.{{pid}}.*.rec")
-    with open(path, "rb") as file:
+    with open(path_of(pid, "rec"), "rb") as file:
         return int.from_bytes(file.read(f.H_WORDS * 8)[f.H_STACK_SIGNAL * 8 :][:8], "little")
 
 def said_by(pid):
-    (path,) = glob.glob(f"{{FOLDER}}/*.{{pid}}.*.stacks")
-    return open(path).read()
+    return open(path_of(pid, "stacks")).read()
 
 def asked(pid):
     "What a process says of itself, as the watcher would ask it."
@@ -81,7 +84,7 @@ def test_a_file_that_stayed_empty_is_gone_in_the_end(recorded: Recorded) -> None
         for batch in DataLoader(list(range(8)), num_workers=2):
             pass
         here = os.path.dirname(os.path.realpath(__file__)) + "/recordings"
-        print(len(glob.glob(f"{here}/*.{os.getpid()}.*.stacks")))
+        print(len([one for one in glob.glob(f"{here}/*.stacks") if one.rsplit(".", 3)[1] == str(os.getpid())]))
     """).succeeded()
     assert run.out == "1\n"
     assert leftovers(run) == []
@@ -114,7 +117,7 @@ if __name__ == "__main__":
     worker_said = len(said_by(worker))
     assert "most recent call first" in asked(os.getpid())
     assert len(said_by(worker)) == worker_said
-    print("each its own")
+    print("each its own", flush=True)
     os.kill(worker, signal.SIGKILL)
     os._exit(0)
 """,
@@ -137,7 +140,8 @@ if child == 0:
     os.kill(os.getpid(), inside.stacks.signal)
     inside.process.recording(1)
     os.write(writing, b"!")
-    time.sleep(60)
+    time.sleep(15)
+    os._exit(0)
 os.read(reading, 1)
 assert said_by(child) == ""
 assert "most recent call first" in asked(child)
@@ -190,7 +194,8 @@ os.wait()
     plain = started(program, recorded=False).succeeded().out.splitlines()
     found = started(program).succeeded().out.splitlines()
     assert found[1] == plain[1] == "True 0"
-    assert int(found[0]) - int(plain[0]) <= 1
+    # the mapping itself keeps one before Python 3.13
+    assert int(found[0]) - int(plain[0]) <= (1 if sys.version_info >= (3, 13) else 2)
 
 
 CRASH = """
@@ -255,23 +260,19 @@ def test_with_pythonfaulthandler_a_worker_crashes_as_without_us(started: Started
     assert {-signal.SIGSEGV} in run.exits().values()
 
 
-def test_nothing_is_registered_where_the_file_is_refused(started: Started) -> None:
-    run = started("""
-        import os, resource
-        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-        import torch
-        from torch.utils.data import DataLoader
-        # given no descriptor left in a child that records
+def test_nothing_is_registered_where_the_file_is_refused(recorded: Recorded) -> None:
+    # given a folder that stands where the file would
+    run = recorded("""
+        import os, sys
+        here = sys.modules["_unstuck_inside.process"]
         pid = os.fork()
         if pid == 0:
-            import sys
-            opened = [os.open("/dev/null", os.O_RDONLY) for _ in range(20)]
-            resource.setrlimit(resource.RLIMIT_NOFILE, (opened[-1] + 2, hard))
-            recorder = sys.modules["_unstuck_inside.process"].process.recording(1)
-            fine = recorder is not None
-            fill = []
-            os._exit(0 if fine else 1)
-        print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
+            name = f"{os.uname().nodename}.{os.getppid()}.{os.getpid()}.{here.started_ticks()}.stacks"
+            os.mkdir(f"{here.process.folder}/{name}")
+            words = here.process.recording(1).words
+            print(words[here.f.H_STACK_SIGNAL], flush=True)
+            os._exit(0)
+        os.waitpid(pid, 0)
     """)
     assert run.succeeded().out == "0\n"
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from .doing import IDLE, OWN, STARTING, TRAINING, USER, WAITING, doing, fetch_of, place, user_frame, waits_for_user
 from .evidence import Evidence, Process
-from .look import Seen, Stack
-from .phrases import short, size
+from .look import Gpu, Seen, Stack
+from .phrases import percent, short, size
 from .questions import newest_loader
 from .report import Activity
-from .standing import descendants, gets_on, main_stack, mains, moves, standing
+from .standing import descendants, gets_on, last_handed, main_stack, mains, moves, recorded, standing
 
 TOO_SHORT = 1.0  # seconds: a look at something that takes less says nothing about how long it has been so
 
@@ -29,7 +29,7 @@ def _recorded(process: Process, evidence: Evidence, seen: tuple[Seen, Stack] | N
         look = _seen(evidence, *seen)
         have, need = (newest.batches, newest.length) if newest is not None else (None, None)
         unit = "batches" if newest is not None else ""
-        found.append(Activity(process.rank, look.doing, look.since_s, look.moving, have, need, unit))
+        found.append(Activity(process.rank, look.doing, look.since_s, look.moving, have, need, unit, live=True))
     elif newest is not None:
         alive = process.alive
         found.append(
@@ -45,8 +45,9 @@ def _recorded(process: Process, evidence: Evidence, seen: tuple[Seen, Stack] | N
 def _seen(evidence: Evidence, main: Seen, stack: Stack) -> Activity:
     below = [one for one in descendants(evidence, main.pid) if one.role != "watcher"]
     moving = moves(main) or any(moves(one) for one in below) or not stack.unchanged
-    since = standing(evidence, main, stack)
-    return Activity(main.rank, description(evidence, main, stack, below), round(since, 1), moving)
+    handed = last_handed(evidence, main) if doing(stack) == WAITING and evidence.stall is None else None
+    since = standing(evidence, main, stack) if handed is None else handed
+    return Activity(main.rank, description(evidence, main, stack, below), round(since, 1), moving, live=True)
 
 
 def description(evidence: Evidence, main: Seen, stack: Stack, below: list[Seen]) -> str:
@@ -64,7 +65,25 @@ def description(evidence: Evidence, main: Seen, stack: Stack, below: list[Seen])
     told = _movement(moved, main)
     if what in (WAITING, STARTING):
         told = f"workers: {_workers(evidence, below)}" if below else told
-    return " ".join(words) + (f"; {told}" if told else "")
+    parts = [_before_the_first(evidence, main) + " ".join(words), told, _gpus(evidence, main)]
+    return "; ".join(part for part in parts if part)
+
+
+def _before_the_first(evidence: Evidence, main: Seen) -> str:
+    """A busy processor and an idle GPU are the normal picture of a run that has not begun to train."""
+    process = recorded(evidence, main)
+    began = process is None or process.optimizer_steps or any(loader.batches for loader in process.loaders)
+    return "" if began else "before the first batch: "
+
+
+def _gpus(evidence: Evidence, main: Seen) -> str:
+    """The GPUs whose memory it holds."""
+    own = [one for one in evidence.gpus or () if main.pid in one.processes]
+    return ", ".join(f"GPU {one.number}{_busy(one)} {size(one.processes[main.pid])} held" for one in own)
+
+
+def _busy(gpu: Gpu) -> str:
+    return "" if gpu.busy is None else f" {percent(gpu.busy)} busy,"
 
 
 def _movement(moved: list[Seen], main: Seen) -> str:

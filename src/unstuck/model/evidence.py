@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from .look import Sampled, Seen, Stack, Stall
+from .look import Gpu, Sampled, Seen, Stack, Stall
 
 
 class Place(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -88,6 +88,8 @@ class Loader(msgspec.Struct, frozen=True, omit_defaults=True):
     now_since: float = 0.0
     pass_batches: int = 0  # of the newest pass
     shutdowns: Timing = Timing()  # ending its workers
+    skipped: Timing = Timing()  # those of `waits` before the first optimizer step: a resumed run passes over batches
+    skipped_bodies: float = 0.0  # seconds of `bodies` between them
     spikes: list[Spike] = []  # the longest waits that stand out, as far back as the recording has its details
     spiked: float = 0.0  # seconds of all waits that stand out
     spiked_of: float = 0.0  # seconds of looping among which these were looked for
@@ -260,6 +262,7 @@ class Evidence(msgspec.Struct, frozen=True, omit_defaults=True):
     processes: list[Seen] | None = None
     stacks: list[Stack] | None = None
     samples: list[Sampled] | None = None
+    gpus: list[Gpu] | None = None
     stall: Stall | None = None
     unreadable: list[str] = []
 

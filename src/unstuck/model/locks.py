@@ -63,8 +63,13 @@ def other_threads(evidence: Evidence, seen: Seen) -> list[str]:
     """Threads of its parent that could have held a lock at the fork: those there now, else those there at the time."""
     now = [_name(one) for one in other_stacks(evidence, seen.parent) if not is_machinery(one)]
     process = recorded(evidence, seen)
-    then = process.thread_names_at_fork if process is not None else []
+    then = [name for name in (process.thread_names_at_fork if process is not None else []) if not _is_theirs(name)]
     return list(dict.fromkeys([*now, *then]))[:4]
+
+
+def _is_theirs(name: str) -> bool:
+    """A thread of multiprocessing or torch, by the name it gives it."""
+    return name == "QueueFeederThread" or name.endswith(("(_serve)", "(_pin_memory_loop)"))
 
 
 def same_lock(seen: Seen, waiting: list[Seen]) -> list[Seen]:

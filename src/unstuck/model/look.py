@@ -146,6 +146,16 @@ def own_calls(frames: list[Frame]) -> list[Frame]:
     return found
 
 
+class Gpu(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One GPU: how busy it was in its last sampling period, and whose memory it holds."""
+
+    number: int
+    busy: float | None = None  # share of the time in which anything ran on it
+    used: int = 0
+    total: int = 0
+    processes: dict[int, int] = {}  # pid and bytes
+
+
 class Stall(msgspec.Struct, frozen=True, omit_defaults=True):
     """No rank has got on: since when, and what it did when it last did."""
 

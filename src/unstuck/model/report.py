@@ -67,6 +67,7 @@ class Activity(msgspec.Struct, frozen=True):
     have: int | None = None
     need: int | None = None
     unit: str = ""
+    live: bool = False  # seen at this moment, not read from a recording
 
 
 class Spent(msgspec.Struct, frozen=True):

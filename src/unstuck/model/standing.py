@@ -87,8 +87,13 @@ def standing(evidence: Evidence, seen: Seen, stack: Stack) -> float:
     known = [seen.main_task.still or 0.0]
     if same_sample(stack) or (doing(stack) in ASKING and same_place(stack)):
         known.append(seen.looked)
-    handed = [task.still for task in _feeders(evidence, seen) if task.still is not None]
-    return min([max(known), *handed])
+    handed = last_handed(evidence, seen)
+    return max(known) if handed is None else min(max(known), handed)
+
+
+def last_handed(evidence: Evidence, seen: Seen) -> float | None:
+    """Seconds since it last passed on an index or a batch. None: it never did, or the kernel does not tell."""
+    return min((task.still for task in _feeders(evidence, seen) if task.still is not None), default=None)
 
 
 def same_sample(stack: Stack) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 import time
 from pathlib import Path
 from typing import NamedTuple
@@ -37,6 +38,7 @@ class Stat(NamedTuple):
     faults: int
     cpu: float
     started: int  # ticks since the machine started: with the pid, who it is
+    processor: int  # that it runs on, or last ran on
 
     def age(self) -> float:
         return max(time.clock_gettime(time.CLOCK_BOOTTIME) - self.started / TICKS, 0.0)
@@ -70,7 +72,8 @@ def stat(pid: int, tid: int | None = None) -> Stat | None:
     name, _, rest = text.partition(b"(")[2].rpartition(b")")
     words = rest.split()
     cpu = (int(words[11]) + int(words[12])) / TICKS
-    return Stat(name.decode("utf-8", "replace"), words[0].decode(), int(words[1]), int(words[7]), cpu, int(words[19]))
+    parent, faults, started, processor = (int(words[number]) for number in (1, 7, 19, 36))
+    return Stat(name.decode("utf-8", "replace"), words[0].decode(), parent, faults, cpu, started, processor)
 
 
 def status(pid: int, tid: int | None = None) -> Status:
@@ -141,7 +144,7 @@ def kernel_stack(pid: int, tid: int | None = None) -> list[str]:
 
 
 def ran_at(pid: int, tid: int | None = None) -> float | None:
-    """When it last ran, in seconds on the scheduler's clock. None where the kernel keeps that to itself."""
+    """When it last ran, in seconds on its processor's clock. None where the kernel keeps that to itself."""
     for line in _text(pid, tid, "sched").splitlines():
         if line.startswith("se.exec_start"):
             return float(line.rpartition(":")[2]) / 1e3
@@ -154,10 +157,22 @@ def queued(pid: int, tid: int) -> float:
     return int(words[1]) / 1e9 if len(words) > 1 else 0.0
 
 
-def scheduler_now() -> float | None:
-    """The same clock, by the one thread that certainly runs at this moment."""
-    time.sleep(0)
-    return ran_at(os.getpid())
+def scheduler_now(processor: int) -> float | None:
+    """The same clock, by the one thread that certainly runs there at this moment: this one, which goes there for it.
+
+    Each processor has its own, which leaves out what a hypervisor took from it: on a virtual machine they were found
+    seconds apart. None: this process may not run on that processor.
+    """
+    allowed = os.sched_getaffinity(0)
+    try:
+        os.sched_setaffinity(0, {processor})
+    except OSError:
+        return None
+    try:
+        os.sched_yield()
+        return ran_at(os.getpid(), threading.get_native_id())
+    finally:
+        os.sched_setaffinity(0, allowed)
 
 
 def command(pid: int) -> list[str]:

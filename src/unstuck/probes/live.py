@@ -11,7 +11,7 @@ import msgspec
 
 from ..model.evidence import Evidence, Host, Run
 from ..model.standing import descendants
-from . import cgroups, host, kernel, sampling
+from . import cgroups, gpu, host, kernel, sampling
 from .look import Look, Patience, Tell, glance, look, no_patience
 from .redaction import redact
 
@@ -42,7 +42,7 @@ def looked_at(evidence: Evidence, pids: Sequence[int], tell: Tell, patience: Pat
 
 
 def added(evidence: Evidence, seen: Look) -> Evidence:
-    return msgspec.structs.replace(evidence, processes=seen.processes, stacks=seen.stacks or None)
+    return msgspec.structs.replace(evidence, processes=seen.processes, stacks=seen.stacks or None, gpus=gpu.look())
 
 
 def glanced_at(pids: Sequence[int]) -> Evidence:

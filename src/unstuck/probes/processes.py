@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import resource
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import msgspec
@@ -16,6 +17,8 @@ from .redaction import redact
 
 NO_LIMIT = 1 << 31  # a negative number of milliseconds
 MANY = 64  # threads of one process that are looked at one by one
+
+Clock = Callable[[int], float | None]  # of one processor
 
 
 class Thread(NamedTuple):
@@ -54,12 +57,12 @@ def glance(pid: int) -> Glance | None:
 
 def second_look(before: dict[int, Glance], pids: Sequence[int]) -> list[Seen]:
     """Every process, with what moved since the first look. One that has ended meanwhile is told as ended."""
-    now = kernel.scheduler_now()
+    now = functools.cache(kernel.scheduler_now)
     looks = [_look(pid, before.get(pid), pids, now) for pid in pids]
     return [one for one in looks if one is not None]
 
 
-def _look(pid: int, before: Glance | None, family: Sequence[int], now: float | None) -> Seen | None:
+def _look(pid: int, before: Glance | None, family: Sequence[int], now: Clock) -> Seen | None:
     after = glance(pid)
     if after is None or (before is not None and after.stat.started != before.stat.started):
         return None if before is None else _ended(pid, before)
@@ -97,7 +100,7 @@ def _ended(pid: int, before: Glance) -> Seen:
     return Seen(node=node, pid=pid, parent=before.stat.parent, role="", name=before.stat.name, state="X", ended=True)
 
 
-def _task(pid: int, tid: int, before: Glance, after: Glance, family: Sequence[int], now: float | None) -> Task:
+def _task(pid: int, tid: int, before: Glance, after: Glance, family: Sequence[int], now: Clock) -> Task:
     seen = kernel.stat(pid, tid)
     call = kernel.call(pid, tid)
     now_used, used = after.tasks[tid], before.tasks.get(tid, Thread())
@@ -129,9 +132,14 @@ def _limited(call: kernel.Call) -> bool:
     return at is not None and call.arguments[at] != 0
 
 
-def _still(pid: int, tid: int, now: float | None) -> float | None:
-    ran = kernel.ran_at(pid, tid)
-    return None if ran is None or now is None else round(max(now - ran, 0.0), 3)
+def _still(pid: int, tid: int, now: Clock) -> float | None:
+    before, ran, after = kernel.stat(pid, tid), kernel.ran_at(pid, tid), kernel.stat(pid, tid)
+    if before is None or after is None or ran is None:
+        return None
+    if before.processor != after.processor:
+        return 0.0  # it runs
+    clock = now(after.processor)
+    return None if clock is None else round(max(clock - ran, 0.0), 3)
 
 
 def _limit(pid: int) -> int | None:

@@ -24,19 +24,33 @@ def save(report: Report, folder: Path) -> Path:
 
 
 def added(evidence: Evidence, folder: Path) -> Evidence:
-    """The newest look, if the run has not moved since: then it still tells why."""
+    """The newest look, if the run has not moved since: then it still tells why.
+
+    A run that was watched to its end, and moved whenever it was looked at, has nobody left who stands.
+    """
+    taken = _newest(folder)
+    if (
+        taken is None
+        or taken.stall is None
+        or (evidence.recording is None and evidence.run.status == 0)  # nothing tells its progress, but it got through
+        or _progress(evidence, taken.stall.pid) != _progress(taken, taken.stall.pid)
+    ):
+        watched = bool(evidence.host) and all(host.watcher_ended for host in evidence.host or ())
+        return msgspec.structs.replace(evidence, processes=[], stacks=[]) if watched else evidence
+    return msgspec.structs.replace(
+        evidence, processes=taken.processes, stacks=taken.stacks, gpus=taken.gpus, stall=taken.stall
+    )
+
+
+def _newest(folder: Path) -> Evidence | None:
     newest = max((folder / FOLDER).glob("*.json"), default=None)
     if newest is None:
-        return evidence
+        return None
     try:
         taken = msgspec.json.decode(newest.read_bytes(), type=Report).evidence
     except (OSError, msgspec.DecodeError):
-        return evidence
-    if not isinstance(taken, Evidence) or taken.stall is None:
-        return evidence
-    if _progress(evidence, taken.stall.pid) != _progress(taken, taken.stall.pid):
-        return evidence
-    return msgspec.structs.replace(evidence, processes=taken.processes, stacks=taken.stacks, stall=taken.stall)
+        return None
+    return taken if isinstance(taken, Evidence) else None
 
 
 def _progress(evidence: Evidence, pid: int) -> list[int]:

@@ -115,6 +115,7 @@ class Facts:
             "bodies": self.timing(Kind.BODY, number),
             "starts": self.timing(Kind.ITERATOR, number),
             "shutdowns": self.timing(Kind.SHUTDOWN, number),
+            **self._skipped(number),
             "dataset_length": max((one[f.R_A] for one in lengths), default=0) - 1,
             "length": lengths[-1][f.R_B] - 1 if lengths else None,
             "failed": self.recording.string(failures[-1][f.R_B]) if failures else None,
@@ -147,6 +148,15 @@ class Facts:
             now_since=self.at(board.since) if board else 0.0,
             index=_index(board) if board and board.kind in (Kind.SAMPLE, Kind.COLLATE) else None,
         )
+
+    def _skipped(self, number: int) -> dict[str, Any]:
+        """Batches that were asked for before the first optimizer step, as far back as the ring goes."""
+        first = min((one[f.R_START] for one in self.noted(Kind.OPTIMIZER)), default=0)
+        rows = self.recording.events(Kind.WAIT, number)
+        rows = rows[(rows[:, f.R_START] < first) & (rows[:, f.R_A] > 0)]
+        waited, bodies = int(rows[:, f.R_DURATION].sum()), int(rows[:, f.R_C].sum())
+        skipped = Timing(count=len(rows), total=waited / 1e9) if len(rows) else Timing()
+        return {"skipped": skipped, "skipped_bodies": bodies / 1e9}
 
     def _thread_names(self) -> list[str]:
         text = self.recording.string(self.recording.header[f.H_FORK_NAMES])

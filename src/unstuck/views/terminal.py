@@ -14,8 +14,9 @@ from rich.table import Table
 from rich.text import Text
 
 from ..model.phrases import duration, line, percent, size
-from ..model.report import Finding, Report, Spent
+from ..model.report import Activity, Finding, Report, Spent
 
+MOST_RULES = 4  # that are named; more would bury the rest
 MOST_TIMES = 8  # rows: what comes after these is small
 COLOURS = {
     "crashed": "red",
@@ -97,12 +98,26 @@ def _spent(one: Spent) -> str:
     return f"{whose}: {one.what}{at}"
 
 
+def _activity(one: Activity) -> str:
+    """rank 0: waiting for data at train.py:12; 18 of 300 batches."""
+    whose = "" if one.rank is None else f"rank {one.rank}: "
+    have = "" if one.have is None else f"; {one.have:,}{f' of {one.need:,}' if one.need else ''} {one.unit}".rstrip()
+    stands = "" if one.moving or one.since_s < 1 else f"; nothing of it has moved for {duration(one.since_s)}"
+    return f"{whose}{one.doing}{have}{stands}"
+
+
+def _rules(names: list[str]) -> str:
+    return ", ".join(names) if len(names) <= MOST_RULES else f"{len(names)} rules"
+
+
 def _show_footer(report: Report, console: Console, folder: str, roots: list[Finding]) -> None:
     table = _table()
+    for number, one in enumerate(one for one in report.activities if one.live):
+        table.add_row("now" if number == 0 else "", Text(_activity(one)))
     for note in report.notes:
         table.add_row("note", Text(note, style="yellow"))
     for missing in report.not_checked:
-        table.add_row("not checked", Text(f"{', '.join(missing.rules)} (needs: {missing.needs})", style="dim"))
+        table.add_row("not checked", Text(f"{_rules(missing.rules)} (needs: {missing.needs})", style="dim"))
     if roots:
         table.add_row("more", Text(f"unstuck explain {roots[0].rule}", style="cyan"))
     if folder:

@@ -41,6 +41,7 @@ def environment(folder: Path, recordings: Path) -> dict[str, str]:
         "PYTHONPATH": python_path(),
         run_folder.FOLDER: str(folder),
         run_folder.RECORDINGS: str(recordings),
+        run_folder.WATCHER_PID: str(os.getpid()),
     }
 
 

@@ -56,8 +56,9 @@ def check(evidence: Evidence) -> Iterator[Finding]:
 
 def _recorded(evidence: Evidence) -> Iterator[Finding]:
     for main, loader in training_loaders(evidence):
-        waited, looped = loader.waits.total, loader.waits.total + loader.bodies.total
-        if loader.waits.count < BATCHES or looped < SECONDS or waited < SHARE * looped or loader.waits.mean < LONG:
+        waited, steps = loader.waits.total - loader.skipped.total, loader.waits.count - loader.skipped.count
+        looped = waited + loader.bodies.total - loader.skipped_bodies
+        if steps < BATCHES or looped < SECONDS or waited < SHARE * looped or waited < LONG * steps:
             continue
         fetching = _fetching(evidence, main, loader)
         yield Finding(

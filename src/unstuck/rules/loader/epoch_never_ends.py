@@ -1,8 +1,8 @@
 """An epoch never ends: the pass goes on beyond the length that the loader itself announces.
 
 ## What it looks at
-How many batches the newest pass has given, the length that the loader or its dataset announces, and whether the run
-ended by itself.
+How many batches the newest pass has given, the length that the loader announces where somebody asks for it (`len`, a
+progress bar, a framework), how long earlier passes were, and how the run ended.
 
 ## Why it happens
 The dataset is an endless stream (`resampled=True`, `.repeat()`, `while True`), and nothing ends the epoch: steps go on
@@ -13,8 +13,10 @@ Give the epoch an end: `.with_epoch(n)` on the loader of webdataset, `itertools.
 `limit_train_batches` of the framework.
 
 ## How sure it is
-Sure that more came than was announced, also if every worker gave the whole dataset. A run that stops by itself after a
-number of steps is left alone.
+Sure that more came than was announced, also if every worker gave the whole dataset. Whether an end was meant to come
+nobody can know: it speaks of a run that somebody interrupted, and of one that still runs at three times its length. A
+run that stops by itself after a number of steps is left alone, so is one that failed for another reason, and a loop
+that left earlier passes in the same way.
 """
 
 from __future__ import annotations
@@ -29,16 +31,18 @@ from ...model.report import Finding, Remedy, Symptom
 from ...model.rule import rule
 
 MORE = 1.5  # times what was announced: a last, smaller batch of each worker is no endless epoch
+STILL = 3.0  # the same while it still runs: it may be about to stop after a number of steps
+INTERRUPTED = (-2, -15)  # SIGINT, SIGTERM: what people send; SIGKILL is the kernel's too
 
 
 @rule(explains=Symptom.STUCK, needs=("recording",), outranks=("uncaught-exception", "main-killed", "dataloader-bound"))
 def check(evidence: Evidence) -> Iterator[Finding]:
     for process, loader in training_loaders(evidence):
         announced = _announced(loader)
-        if announced is None or _ended_well(evidence, process):
+        if announced is None or not _goes_on(evidence, process):
             continue
         most = announced * max(loader.num_workers, 1) if loader.iterable else announced
-        if loader.pass_batches <= most * MORE:
+        if loader.pass_batches <= most * (STILL if process.alive else MORE) or _left_before(loader, most):
             continue
         yield Finding(
             cause=f"The epoch does not end: {loader_name(loader)} announces {many(announced, 'batch')}, and this pass "
@@ -68,6 +72,15 @@ def _announced(loader: Loader) -> int | None:
     return None
 
 
-def _ended_well(evidence: Evidence, process: Process) -> bool:
-    """It came to its end by itself: the endless stream was meant, and somebody counted the steps."""
-    return not process.alive and evidence.run.status == 0 and process.failure is None
+def _goes_on(evidence: Evidence, process: Process) -> bool:
+    """It still runs, or somebody ended it; it neither came to an end by itself nor failed."""
+    if process.alive:
+        return True
+    failure = process.failure
+    return evidence.run.status in INTERRUPTED if failure is None else failure.type == "KeyboardInterrupt"
+
+
+def _left_before(loader: Loader, most: int) -> bool:
+    """Earlier passes were as long, and the loop left them: somebody counts the steps."""
+    earlier = loader.passes - 1
+    return earlier > 0 and loader.batches - loader.pass_batches > earlier * most * MORE

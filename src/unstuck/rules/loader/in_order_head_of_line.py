@@ -75,11 +75,12 @@ def _slow(spike: Spike) -> str:
 
 
 def _seen(loader: Loader, held: list[Spike]) -> Iterator[str]:
+    others = many(loader.num_workers - 1, "other worker")
     for one in held[:3]:
-        others = many(loader.num_workers - 1, "other worker")
+        took = duration(one.sample_seconds or one.fetch_seconds)
         yield (
-            f"batch {one.batch} was waited for {duration(one.seconds)}: {_slow(one)} took worker {one.worker} "
-            f"{duration(one.sample_seconds or one.fetch_seconds)}; {one.idle} of {others} had nothing to do"
+            f"batch {one.batch} was waited for {duration(one.seconds)}: {_slow(one)} took {took} in worker "
+            f"{one.worker}; {one.idle} of {others} had nothing to do"
         )
     usual = f"half of all batches are waited for {duration(loader.waits.p50)} or less"
     yield f"{usual}; waits like these take {duration(loader.spiked)} of {duration(loader.spiked_of)}"

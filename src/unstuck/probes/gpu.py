@@ -1,0 +1,41 @@
+"""NVIDIA GPUs and who uses them. Written against NVML's documentation; not tried on a machine that has one."""
+
+from __future__ import annotations
+
+import pynvml
+
+from ..model.look import Gpu
+
+
+def look() -> list[Gpu] | None:
+    """Every GPU of this machine. None: there is none, or its driver does not answer."""
+    try:
+        pynvml.nvmlInit()
+    except pynvml.NVMLError:
+        return None
+    try:
+        return [_gpu(number) for number in range(pynvml.nvmlDeviceGetCount())]
+    except pynvml.NVMLError:
+        return None
+    finally:
+        pynvml.nvmlShutdown()
+
+
+def _gpu(number: int) -> Gpu:
+    handle = pynvml.nvmlDeviceGetHandleByIndex(number)
+    memory = pynvml.nvmlDeviceGetMemoryInfo(handle)
+    try:
+        used = pynvml.nvmlDeviceGetUtilizationRates(handle).gpu
+    except pynvml.NVMLError:  # a slice of a shared GPU has no rate of its own
+        used = None
+    try:
+        running = pynvml.nvmlDeviceGetComputeRunningProcesses(handle)
+    except pynvml.NVMLError:
+        running = []
+    return Gpu(
+        number=number,
+        busy=None if used is None else used / 100,
+        used=int(memory.used),
+        total=int(memory.total),
+        processes={int(one.pid): int(one.usedGpuMemory or 0) for one in running},
+    )
