@@ -1,5 +1,7 @@
 """Runs scenarios for real and keeps their evidence and the rule's words: `python tests/capture.py [RULE...]`.
 
+`python tests/capture.py --words [RULE...]` writes only the words anew.
+
 What names this machine is replaced, so that the files say the same wherever they were captured.
 """
 
@@ -27,6 +29,9 @@ WIDTH = 100
 
 
 def main(names: list[str]) -> None:
+    if names[:1] == ["--words"]:
+        rewrite(names[1:])
+        return
     scenarios = all_scenarios()
     for name in names or sorted(all_rules()):
         for scenario, file in ((scenarios[name], "found"), (scenarios[f"{name}-healthy"], "clear")):
@@ -37,6 +42,14 @@ def main(names: list[str]) -> None:
             (folder / f"{file}.json").write_bytes(msgspec.json.format(msgspec.json.encode(evidence), indent=1) + b"\n")
             if file == "found":
                 (folder / "found.txt").write_text(words(name, evidence))
+
+
+def rewrite(names: list[str]) -> None:
+    """Only the words anew, from evidence that was kept before."""
+    for name in names or sorted(all_rules()):
+        folder = HERE / "rules" / name
+        evidence = msgspec.json.decode((folder / "found.json").read_bytes(), type=Evidence)
+        (folder / "found.txt").write_text(words(name, evidence))
 
 
 def capture(scenario: Scenario, *, live: bool) -> Evidence:

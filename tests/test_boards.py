@@ -6,8 +6,8 @@ import sys
 import time
 
 import pytest
-from stuck import TRAINING, place_at, wait_for
 
+from stuck import TRAINING, place_at, wait_for
 from unstuck.inside import format as f
 from unstuck.inside.format import Kind
 from unstuck.inside.recorder import Recorder, clock

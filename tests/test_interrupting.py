@@ -1,4 +1,4 @@
-"""A stuck run that is stopped, interrupted, or loses its watcher or its disk: nothing is left behind, nothing is lost."""
+"""A stuck run that is stopped, interrupted, or loses its watcher or its disk: nothing is left behind or lost."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import signal
 import sys
 
 import pytest
+
 from stuck import PRINTED, RANKS, TORCHRUN, TRAINING, needs_root, place_at, wait_for
 
 pytestmark = pytest.mark.scenario

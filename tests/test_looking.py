@@ -1,4 +1,4 @@
-"""A look at live processes: what ends or is stopped meanwhile is evidence, and a pid that was given away fools nobody."""
+"""A look at live processes: what ends or is stopped meanwhile is evidence, and a pid given away fools nobody."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import sys
 import time
 
 import pytest
-from stuck import wait_for
 
+from stuck import wait_for
 from unstuck.inside import format as f
 from unstuck.model.evidence import Process
 from unstuck.probes import kernel, last_resort, look, processes
@@ -151,6 +151,13 @@ def test_where_ptrace_is_refused_a_recorded_process_gives_its_stacks_itself(tmp_
     assert [one.is_main for one in found] == [True]
     assert [frame.function for frame in found[0].frames] == ["rest", "<module>"]
     assert kernel.stat(answering.pid).state == "S"
+
+
+def test_a_recording_of_its_child_is_not_taken_for_its_own(tmp_path, answering):
+    for number in range(20):
+        (tmp_path / "recordings" / f"node.{answering.pid}.{70000 + number}.77.rec").touch()
+
+    assert last_resort.ask(answering, tmp_path)
 
 
 def test_it_can_be_asked_again(tmp_path, answering):

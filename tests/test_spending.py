@@ -141,7 +141,7 @@ def test_running_compiled_code_is_no_compiling():
 
 
 def stack(calls: list[str]) -> Stack:
-    split = [call.rpartition(":") for call in [*calls, "/home/me/train.py:main"]]
+    split = [call.rpartition(":") for call in [*calls, "/project/train.py:main"]]
     return Stack(pid=1, tid=1, frames=[Frame(file=file, line=1, function=name) for file, _, name in split])
 
 

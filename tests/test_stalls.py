@@ -7,6 +7,7 @@ import sys
 import time
 
 import pytest
+
 from stuck import PRINTED, place_at
 
 pytestmark = pytest.mark.scenario

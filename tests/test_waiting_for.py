@@ -10,8 +10,8 @@ import subprocess
 import sys
 
 import pytest
-from stuck import wait_for
 
+from stuck import wait_for
 from unstuck.probes import descriptors, kernel, processes
 
 pytestmark = pytest.mark.skipif(not kernel.SYSCALLS, reason="needs the numbers of this machine's system calls")
@@ -31,6 +31,11 @@ def child(code, *calls, **options):
 
 def awaited(process, *family):
     return descriptors.awaited(process.pid, kernel.call(process.pid), [process.pid, *family])
+
+
+def children(pid):
+    everybody = map(int, filter(str.isdigit, os.listdir("/proc")))
+    return [one for one in everybody if (seen := kernel.stat(one)) is not None and seen.parent == pid]
 
 
 def task(process):
@@ -143,16 +148,12 @@ def test_an_epoll_tells_what_it_waits_for():
 
 def test_waiting_for_a_child_names_its_command():
     with child("import subprocess; subprocess.run(['sleep', '47'])", "wait4", "waitid") as process:
-        (sleeper,) = [pid for pid in kernel_children(process.pid)]
+        (sleeper,) = children(process.pid)
         found = awaited(process, sleeper)
         os.kill(sleeper, 9)
 
     assert (found.kind, found.name) == ("child", "sleep 47")
     assert [one.pid for one in found.holders] == [sleeper]
-
-
-def kernel_children(pid):
-    return [int(one) for one in filter(str.isdigit, os.listdir("/proc")) if (seen := kernel.stat(int(one))) and seen.parent == pid]
 
 
 @pytest.mark.parametrize(("way", "call"), [("flock", "flock"), ("lockf", "fcntl")])

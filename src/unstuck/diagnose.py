@@ -70,8 +70,11 @@ def trainings(tell: Tell) -> list[Training]:
     for pids in tree.all_runs():
         tell(f"looking at pid {pids[0]}")
         evidence = live.glanced_at(pids)
-        seen = evidence.processes or []
+        seen = evidence.processes
+        if not seen:  # it has ended meanwhile
+            continue
         doing = [f"rank {one.rank}: {one.doing}" if one.rank is not None else one.doing for one in activities(evidence)]
+        doing = doing or [f"unknown: {one.refused}" for one in seen if one.refused][:1]
         mains, workers = (sum(one.role == role for one in seen) for role in ("main", "worker"))
         folder = tree.run_folder(pids)
         command = " ".join(evidence.run.command)
@@ -104,8 +107,15 @@ def _state(roots: list[str], evidence: Evidence) -> str:
         return min(roots, key=lambda symptom: Symptom(symptom).weight)
     recorded = evidence.recording or []
     looked = bool(recorded or evidence.stacks) and not evidence.unreadable
-    looked = looked and not any(one.adapters_failed for one in recorded)
+    looked = looked and not any(one.adapters_failed for one in recorded) and not _blind(evidence)
     return "healthy" if looked and evidence.run.status in (0, None) and not stands(evidence) else "unknown"
+
+
+def _blind(evidence: Evidence) -> bool:
+    """A main process was looked at, and what it does could not be seen."""
+    seen = {one.pid for one in evidence.stacks or ()}
+    refused = [one for one in evidence.processes or () if one.role == "main" and one.refused and not one.ended]
+    return any(one.pid not in seen for one in refused)
 
 
 def _not_checked(judgements: list[Judgement]) -> list[NotChecked]:
@@ -151,12 +161,14 @@ def _notes(evidence: Evidence, judgements: list[Judgement]) -> list[str]:
 
 
 def _unseen(evidence: Evidence) -> list[str]:
-    """Processes whose stacks could not be had, by reason."""
-    reasons: dict[str, list[int]] = {}
+    """Processes whose stacks could not be had, or only in another way, by reason."""
+    seen = {one.pid for one in evidence.stacks or ()}
+    reasons: dict[tuple[str, str], list[str]] = {}
     for one in evidence.processes or ():
         if one.refused:
-            reasons.setdefault(one.refused, []).append(one.pid)
-    return [f"no stacks of pid {', '.join(map(str, pids))}: {reason}" for reason, pids in reasons.items()]
+            whose = "pid" if one.pid in seen else "no stacks of pid"
+            reasons.setdefault((whose, one.refused), []).append(str(one.pid))
+    return [f"{whose} {', '.join(pids)}: {reason}" for (whose, reason), pids in reasons.items()]
 
 
 def _unrecorded(name: str) -> str:

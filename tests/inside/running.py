@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import textwrap
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import IO
@@ -136,6 +137,20 @@ class Zygote:
         if not ready and pid:
             os.killpg(pid, signal.SIGKILL)
         return answers.readline()
+
+
+def meanwhile(folder: Path, wanted: Callable[[Process], object], seen: list[Process]) -> Callable[[int], None]:
+    """Reads the recording of a running program until what is wanted shows, and keeps it."""
+
+    def look(pid: int) -> None:
+        until = time.monotonic() + 30
+        while time.monotonic() < until and not seen:
+            for path in folder.glob(f"*.{pid}.*.rec"):
+                if path.name.rsplit(".", 3)[1] == str(pid):
+                    seen.extend(one for one in [Facts(Recording(path), 0.0).process()] if wanted(one))
+            time.sleep(0.02)
+
+    return look
 
 
 def _open(file: IO[str] | None) -> IO[str]:

@@ -39,6 +39,7 @@ def write_for_ever(path, ready=None):
         number += 1
         name = recorder.intern("s" * (number % 50) + str(number % 500))
         recorder.event(number, number, number, number, number, number, name)
+        recorder.events(number, number, *[[number] * 12] * 4, [name] * 12)
         recorder.note(number, number, number, number, number, number, name)
         recorder.board(plain, number, number, number, number, number, number, number)
         recorder.board_text(text, 2, number, number, str(number) * (1 + number % 40), number, number)
@@ -180,6 +181,26 @@ def test_when_the_ring_wraps_the_newest_records_and_all_totals_stay(recorder: Re
     starts = [one[f.R_START] for one in recording.ring()]
     assert starts == list(range(2 * f.WORKER_LAYOUT.ring, 3 * f.WORKER_LAYOUT.ring))
     assert sum(recording.totals()[1, 0][2:]) == 3 * f.WORKER_LAYOUT.ring - 1
+
+
+@pytest.mark.parametrize("many", [1, 7, 8, 300, 3 * f.WORKER_LAYOUT.ring + 5])
+def test_many_events_at_once_are_those_one_by_one(recorder: Recorder, tmp_path: Path, many: int) -> None:
+    # given the same events, behind a few others, by columns and one by one
+    other = Recorder(str(tmp_path / "two.rec"), f.WORKER_LAYOUT)
+    other.publish()
+    columns = [range(many), [2 * one for one in range(many)], [-one for one in range(many)]]
+    for one in (recorder, other):
+        for _ in range(f.WORKER_LAYOUT.ring - 3):
+            one.event(9, 9, 9, 9)
+    recorder.events(5, 6, *columns)
+    recorder.totals(recorder.total_slot(5), columns[1])
+    for start, duration, a in zip(*columns, strict=True):
+        other.event(5, 6, start, duration, a)
+        other.total(other.total_slot(5), duration)
+    # then what is read is the same
+    mine, others = (Recording(Path(one.path)) for one in (recorder, other))
+    assert mine.ring() == others.ring()
+    assert mine.totals() == others.totals()
 
 
 def test_names_made_up_in_a_loop_fill_neither_the_file_nor_the_memory(recorder: Recorder) -> None:

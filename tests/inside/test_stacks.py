@@ -92,9 +92,7 @@ def test_a_file_that_stayed_empty_is_gone_in_the_end(recorded: Recorded) -> None
 
 
 @pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
-def test_a_worker_answers_from_its_first_batch_on_into_its_own_file(
-    started: Started, asking: str, method: str
-) -> None:
+def test_a_worker_answers_from_its_first_batch_on_into_its_own_file(started: Started, asking: str, method: str) -> None:
     run = started(
         asking
         + f"""
@@ -196,68 +194,6 @@ os.wait()
     assert found[1] == plain[1] == "True 0"
     # the mapping itself keeps one before Python 3.13
     assert int(found[0]) - int(plain[0]) <= (1 if sys.version_info >= (3, 13) else 2)
-
-
-CRASH = """
-import ctypes, faulthandler, sys
-from torch.utils.data import DataLoader
-
-class Crashing:
-    def __len__(self):
-        return 8
-    def __getitem__(self, index):
-        if index == 4:
-            ctypes.string_at(0)
-        return index
-
-def prepare(worker):
-    {prepare}
-
-for batch in DataLoader(Crashing(), batch_size=2, num_workers=1, worker_init_fn=prepare):
-    pass
-"""
-
-
-@pytest.mark.parametrize("method", ["fork", "spawn"])
-def test_a_worker_that_crashes_leaves_its_stack_and_torch_says_what_it_always_says(
-    started: Started, method: str
-) -> None:
-    program = f"""
-import multiprocessing
-{CRASH.format(prepare="pass").split("for batch")[0]}
-if __name__ == "__main__":
-    multiprocessing.set_start_method({method!r})
-    for batch in DataLoader(Crashing(), batch_size=2, num_workers=1):
-        pass
-"""
-    plain, run = started(program, recorded=False), started(program)
-    # given torch's own words about it; then they are there as ever, and so is the signal
-    words = "ERROR: Unexpected segmentation fault encountered in worker."
-    assert words in plain.err
-    assert words in run.err
-    assert {-signal.SIGSEGV} in run.exits().values()
-    # and the stack is in the worker's file
-    (name,) = leftovers(run)
-    said = (run.folder / name).read_text()
-    assert "Fatal Python error: Segmentation fault" in said
-    assert "in __getitem__" in said
-    assert name.split(".")[-3] == str(run.workers[0].process().pid)
-
-
-@pytest.mark.parametrize("prepare", ["faulthandler.enable()", "faulthandler.enable(sys.stdout)"])
-def test_a_user_who_has_crashes_printed_still_has_them_printed(started: Started, prepare: str) -> None:
-    run = started(CRASH.format(prepare=prepare))
-    printed = run.out if "stdout" in prepare else run.err
-    assert "in __getitem__" in printed
-    assert "ERROR: Unexpected segmentation fault encountered in worker." in run.err
-
-
-def test_with_pythonfaulthandler_a_worker_crashes_as_without_us(started: Started) -> None:
-    variables = {"PYTHONFAULTHANDLER": "1"}
-    program = CRASH.format(prepare="pass")
-    plain, run = started(program, recorded=False, variables=variables), started(program, variables=variables)
-    assert ("in __getitem__" in run.err) == ("in __getitem__" in plain.err)
-    assert {-signal.SIGSEGV} in run.exits().values()
 
 
 def test_nothing_is_registered_where_the_file_is_refused(recorded: Recorded) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import chain
 from operator import sub
 from time import thread_time_ns
 from types import TracebackType
@@ -102,7 +103,7 @@ class Stream:
         now = clock()
         if type(index) is Indices and index.marks:
             marks, index.marks = index.marks, NOT_TAKEN
-            self._write_samples([marks], [numbers_of(index)])
+            self._write_samples(marks[:-1], list(map(sub, marks[1:], marks)), numbers_of(index)[: len(marks) - 1])
             self.samples = self.written
         self.ended = now
         self.words[self.phase + 3] = self.samples
@@ -116,48 +117,56 @@ class Stream:
         begun = clock()
         self.due, self.full = begun + SOON, self.samples + MANY
         through = [one for one in pending if type(one) is Indices]
-        marks = [one.marks for one in through]
-        ends = [one.pop() for one in marks]
-        collates = [
-            end - one[-1] if len(one) > len(indices) else 0
-            for end, one, indices in zip(ends, marks, through, strict=True)
-        ]
-        self._write_samples(marks, through)
-        batches = [
-            (one[0], end - one[0], len(one) - 1, collate, indices[0] if indices else NO_INDEX)
-            for one, end, collate, indices in zip(marks, ends, collates, through, strict=True)
-        ]
+        same = len({len(one.marks) for one in through}) == len({len(one) for one in through}) == 1
+        for run in [through] if same else [[one] for one in through]:
+            self._write_run(run)
         wholes = [one for one in pending if type(one) is tuple]
-        batches += [(start, end - start, number, 0, NO_INDEX) for start, end, number in wholes]
-        self.written += sum(one[2] for one in wholes)
-        columns = list(zip(*batches, strict=True))
-        recorder = self.recorder
-        recorder.events(Kind.FETCH, self.loader, *columns)
-        recorder.totals(self.fetches, columns[1])
-        recorder.totals(self.collates, [one for one in collates if one])
-        if self.in_worker:  # elsewhere it waits for no index, but runs the loop's body
-            ended = [self.ended, *(start + took for start, took, *_ in batches)]
-            recorder.totals(
-                self.idle, [start - before for start, before in zip(columns[0], ended, strict=False) if before]
-            )
-            self.ended = ended[-1]
+        if wholes:
+            starts, ends, numbers = zip(*wholes, strict=True)
+            self._write_fetches(starts, ends, numbers, [0] * len(wholes), [NO_INDEX] * len(wholes))
+            self.written += sum(numbers)
         cpus, self.cpus = self.cpus, []
-        recorder.totals(self.cpu, [one for one in cpus if one > 0])  # another thread's is another clock
-        recorder.cost(self.spent + clock() - begun, len(pending))
+        self.recorder.totals(self.cpu, [one for one in cpus if one > 0])  # another thread's is another clock
+        self.recorder.cost(self.spent + clock() - begun, len(pending))
         self.spent = 0
 
-    def _write_samples(self, marks: list[list[int]], indices: Sequence[list[int]]) -> None:
-        """Samples of whole batches: each lasted until the next was begun."""
-        starts: list[int] = []
-        times: list[int] = []
-        numbers: list[int] = []
-        for one, taken in zip(marks, indices, strict=True):
-            starts += one[:-1]
-            times += map(sub, one[1:], one)
-            numbers += taken[: len(one) - 1]
-        self.recorder.events(
-            Kind.SAMPLE, self.loader, starts, times, numbers, range(self.written, self.written + len(starts))
-        )
+    def _write_run(self, run: list[Indices]) -> None:
+        """Batches that are alike, column by column. A sample lasted until the next was begun."""
+        marks = list(chain.from_iterable([one.marks for one in run]))
+        width = len(run[0].marks)
+        samples = width - 2  # and two marks more: when the last was done, when the batch was
+        lasted = [*map(sub, marks[1:], marks), 0]
+        starts, ends = marks[::width], marks[samples + 1 :: width]
+        complete = samples == len(run[0])  # else the dataset has ended in between
+        collates = lasted[samples::width] if complete else [0] * len(run)
+        for column in (marks, lasted):
+            del column[samples + 1 :: width]
+            del column[samples :: samples + 1]
+        numbers = list(chain.from_iterable([one[:samples] for one in run]))
+        self._write_samples(marks, lasted, numbers)
+        firsts = numbers[::samples] if samples else [NO_INDEX] * len(run)
+        self._write_fetches(starts, ends, [samples] * len(run), collates, firsts)
+
+    def _write_fetches(
+        self,
+        starts: Sequence[int],
+        ends: Sequence[int],
+        numbers: Sequence[int],
+        collates: Sequence[int],
+        firsts: Sequence[int],
+    ) -> None:
+        recorder, times = self.recorder, list(map(sub, ends, starts))
+        recorder.events(Kind.FETCH, self.loader, starts, times, numbers, collates, firsts)
+        recorder.totals(self.fetches, times)
+        recorder.totals(self.collates, [one for one in collates if one])
+        if self.in_worker:  # elsewhere it waits for no index, but runs the loop's body
+            before = (self.ended, *ends)
+            recorder.totals(self.idle, [one - end for one, end in zip(starts, before, strict=False) if end])
+            self.ended = ends[-1]
+
+    def _write_samples(self, starts: list[int], times: list[int], numbers: list[int]) -> None:
+        positions = range(self.written, self.written + len(starts))
+        self.recorder.events(Kind.SAMPLE, self.loader, starts, times, numbers, positions)
         self.recorder.totals(self.sample_times, times)
         self.written += len(starts)
         self.spent += self.unit * len(starts)

@@ -78,7 +78,7 @@ class Kind:
     HANDOVER = 12  # totals; ring: a bytes
     IDLE = 13  # totals; board as FETCH: the worker waits for its next index
     OPTIMIZER = 14  # notes: the first step, a type of the optimizer (string)
-    STAGE = 15  # totals and ring by name; board: the item as text
+    STAGE = 15  # totals and ring by name; board: a 1 while it is open, the item as text
     PROGRESS = 16  # board: a have, b need, c unit (string)
     EXIT = 17  # notes: a pid, b status as multiprocessing gives it, c how it was learned
     EXCEPTION = 18  # notes: a type (string)

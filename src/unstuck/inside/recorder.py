@@ -105,7 +105,7 @@ class Recorder:
     def events(self, kind: int, key: int, *columns: Sequence[int]) -> None:
         """The same for many at once, column by column: all starts, all durations, then a, b and c as far as given.
 
-        Strided slices are filled word by word, each in one store, at a fifth of the price.
+        Strided slices are filled word by word, each in one store, at a quarter of the price.
         """
         number = len(columns[0])
         if number < FEW:
@@ -251,7 +251,7 @@ class Recorder:
 
 
 def _mapped(fd: int, size: int) -> tuple[mmap.mmap, tuple[int, tuple[int, int] | None] | None]:
-    """The file's mapping. Before Python 3.13 it holds a duplicate of the descriptor: its number, and the file's identity."""
+    """The file's mapping. Before Python 3.13 it has a duplicate of the descriptor: its number, the file's identity."""
     if sys.version_info >= (3, 13):
         return mmap.mmap(fd, size, trackfd=False), None
     lowest = os.dup(fd)  # the number that the duplicate will have, unless a thread takes it in between

@@ -37,7 +37,7 @@ class Stacks:
 
     def permit(self) -> None:
         """Let the watcher, and what it starts, trace this process under Yama. Elsewhere it is needless."""
-        ctypes = sys.modules.get("ctypes")  # torch has imported it; nobody imports it for us
+        ctypes = sys.modules.get("ctypes")  # torch imports it; it is not imported for us
         watcher = os.environ.get(run_folder.WATCHER_PID, "")
         if ctypes is None or not watcher.isdigit():
             return

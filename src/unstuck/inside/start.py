@@ -42,11 +42,7 @@ def _record_into(folder: str, first: bool) -> None:
     sys.meta_path.insert(0, finder)
     _install_adapters()
     exceptions.install_hooks()
-    finder.when_imported("torch", _torch_is_here)
-
-
-def _torch_is_here(_: ModuleType) -> None:
-    quietly(stacks.permit)
+    finder.when_imported("ctypes", lambda _: quietly(stacks.permit))  # torch imports it first of all
 
 
 def _install_adapters() -> None:

@@ -64,8 +64,6 @@ def found(
     if one.loader:
         told.append(f"it works for {one.loader}")
     stall = evidence.stall
-    if stall is not None:
-        told.append(f"the run has not got on for {duration(stall.seconds)}")
     return Finding(
         cause=cause,
         seen=told,

@@ -11,6 +11,7 @@ from pathlib import Path
 from ..model.evidence import Process
 from ..model.look import Frame, Stack
 from . import kernel
+from .stacks import OURS
 
 PATIENCE = (
     1.0  # seconds for the answer: a process that is stopped, or inside a system call that cannot be left, has none
@@ -25,19 +26,19 @@ def ask(process: Process, folder: Path) -> list[Stack]:
     An unregistered process would die of the signal: it is sent only if the recording says registered, for this very
     process, and the kernel says caught, at this moment.
     """
-    recording = next((folder / "recordings").glob(f"*.{process.pid}.*.rec"), None)
-    if recording is None or not process.stack_signal:
-        return []
-    answer, started = recording.with_suffix(".stacks"), int(recording.name.rsplit(".", 2)[1])
     try:
-        before = answer.stat().st_size
         handle = os.pidfd_open(process.pid)
     except OSError:
         return []
     try:
         seen = kernel.stat(process.pid)
-        if seen is None or seen.started != started or not _caught(process.pid, process.stack_signal):
+        if seen is None or not process.stack_signal or not _caught(process.pid, process.stack_signal):
             return []
+        recording = next((folder / "recordings").glob(f"*.{process.pid}.{seen.started}.rec"), None)
+        if recording is None:
+            return []
+        answer = recording.with_suffix(".stacks")
+        before = answer.stat().st_size
         signal.pidfd_send_signal(handle, process.stack_signal)
     except OSError:
         return []
@@ -76,6 +77,6 @@ def parse(pid: int, text: str) -> list[Stack]:
             if frames:
                 found.append(Stack(pid=pid, tid=tid, frames=frames, before=frames))
             tid, frames = pid if thread["current"] != "Thread" else int(thread["id"], 16), []
-        elif frame is not None:
+        elif frame is not None and OURS not in frame["file"]:
             frames.append(Frame(file=frame["file"], line=int(frame["line"]), function=frame["function"]))
     return found

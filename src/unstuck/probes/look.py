@@ -57,12 +57,12 @@ def look(
         time.sleep(more)
         found = _again(before, pids, first, recorded)
     tell(f"looking into {len(python)} processes")
-    alive = [one.pid for one in found.processes if one.pid in python and not one.ended]
-    native = stacks.native_dumps(alive)
-    asked = {pid: dump for pid, dump in first.items() if dump.refused and dump.threads}
+    native = stacks.native_dumps(_worth_asking(found.processes, first))
+    kept = {pid: dump for pid, dump in first.items() if dump.refused and (dump.threads or pid not in native)}
+    deep = {pid: dump for pid, dump in native.items() if dump.threads}
     return Look(
-        [_with_reason(one, {**native, **asked}) for one in found.processes],
-        stacks.joined(first, {pid: dump for pid, dump in native.items() if dump.threads}) or found.stacks,
+        [_with_reason(one, {**native, **kept}) for one in found.processes],
+        stacks.joined({pid: first[pid] for pid in deep}, deep) + [one for one in found.stacks if one.pid not in deep],
     )
 
 
@@ -83,17 +83,23 @@ def glance(pids: Sequence[int]) -> Look:
     python = [pid for pid in before if tree.is_python(pid)]
     first = stacks.dumps(python)
     time.sleep(SOON)
-    return _again(before, pids, first, [])
+    found = _again(before, pids, first, [])
+    return Look([_with_reason(one, first) for one in found.processes], found.stacks)
 
 
 def _again(
     before: dict[int, processes.Glance], pids: Sequence[int], first: dict[int, stacks.Dump], recorded: Sequence[Process]
 ) -> Look:
     seen = processes.second_look(before, pids)
-    alive = [one.pid for one in seen if one.pid in first and not one.ended]
-    found = stacks.joined(first, stacks.dumps(alive))
+    found = stacks.joined(first, stacks.dumps(_worth_asking(seen, first)))
     named = [_with_lock(one, found, recorded) for one in roles.assign(seen, found, recorded)]
     return Look(_with_movement(named, before), found)
+
+
+def _worth_asking(seen: Sequence[Seen], first: dict[int, stacks.Dump]) -> list[int]:
+    """Those that are still there and did not keep py-spy waiting the first time."""
+    alive = [one.pid for one in seen if one.pid in first and not one.ended]
+    return [pid for pid in alive if not first[pid].refused.startswith(stacks.SILENT)]
 
 
 def _others(pids: Sequence[int]) -> list[int]:

@@ -22,6 +22,7 @@ STOPPED = "TtZX"
 OURS = "/unstuck/inside/"  # a guest is not part of what the run does
 UNCLEAR = "py-spy: "
 PTRACE = "ptrace is refused here"
+SILENT = "py-spy gave no answer"
 # Locals that torch and a few libraries keep: who a worker is, which sample it has, which lock it wants.
 KEPT = {
     "torch/utils/data/_utils/worker.py": ("worker_id", "num_workers"),
@@ -81,8 +82,18 @@ def _of_all(pids: Iterable[int], dump: Callable[[str, int], Dump]) -> dict[int, 
     wanted = list(pids)
     if program is None:
         return {pid: Dump(refused="py-spy is not installed beside unstuck") for pid in wanted}
+    silent: list[int] = []
+
+    def one(pid: int) -> Dump:
+        if len(silent) >= AT_ONCE:  # it will not answer for the others either, and each would cost as much again
+            return Dump(refused=f"{SILENT} for others, and was not asked again")
+        found = dump(program, pid)
+        if found.refused.startswith(SILENT):
+            silent.append(pid)
+        return found
+
     with ThreadPoolExecutor(AT_ONCE) as pool:
-        return dict(zip(wanted, pool.map(lambda pid: dump(program, pid), wanted), strict=True))
+        return dict(zip(wanted, pool.map(one, wanted), strict=True))
 
 
 def py_spy() -> str | None:
@@ -96,8 +107,9 @@ def _native(program: str, pid: int) -> Dump:
     if seen is None or seen.state in STOPPED:
         return _read(program, pid, ("--nonblocking",))
     found = _read(program, pid, ("--native",))
+    hopeless = PTRACE in found.refused or found.refused.startswith(SILENT)
     # Not every build of Python can be unwound.
-    return found if not found.refused or PTRACE in found.refused else _read(program, pid, ())
+    return found if not found.refused or hopeless else _read(program, pid, ())
 
 
 def _read(program: str, pid: int, how: tuple[str, ...]) -> Dump:
@@ -106,7 +118,7 @@ def _read(program: str, pid: int, how: tuple[str, ...]) -> Dump:
         try:
             ended = subprocess.run(command, capture_output=True, timeout=PATIENCE, check=False)
         except subprocess.TimeoutExpired:
-            return Dump(refused=f"py-spy gave no answer within {PATIENCE:.0f} s")
+            return Dump(refused=f"{SILENT} within {PATIENCE:.0f} s")
         except OSError as error:
             return Dump(refused=f"py-spy could not be started ({error.strerror})")
         if ended.returncode == 0:

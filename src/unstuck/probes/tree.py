@@ -104,6 +104,5 @@ def _may_look(pid: int) -> None:
             name = pwd.getpwuid(owner).pw_name
         except KeyError:
             name = str(owner)
-        raise UserError(
-            f"process {pid} belongs to {name}, and you may not look into it", f"run it as {name} or as root"
-        )
+        remedy = "look as root" if owner == 0 else f"look as {name} or as root"
+        raise UserError(f"process {pid} belongs to {name}, and you may not look into it", remedy)

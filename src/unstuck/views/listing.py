@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from ..model.phrases import duration
 from ..model.report import Training
@@ -20,7 +21,8 @@ def show_trainings(found: list[Training], console: Console) -> None:
     for one in found:
         recorded = f"\nrecorded in {one.folder}" if one.folder else ""
         processes = f"{one.processes} ({one.ranks} ranks, {one.workers} workers)"
-        table.add_row(str(one.pid), one.command + recorded, duration(one.age), processes, "\n".join(one.doing))
+        command, doing = Text(one.command + recorded), Text("\n".join(one.doing))  # theirs: no markup of ours
+        table.add_row(str(one.pid), command, duration(one.age), processes, doing)
     console.print(table)
     console.print(f"[dim]unstuck why {found[0].pid}[/dim]")
 

@@ -111,4 +111,6 @@ def _how(seen: Seen) -> str:
         return "asleep again and again"
     if in_futex(task):
         return "waiting for a lock, an event or a queue"
-    return f"in the system call {task.syscall}" if task.syscall else f"asleep in {task.wait_channel}"
+    if task.syscall:
+        return f"in the system call {task.syscall}"
+    return f"asleep in {task.wait_channel}" if task.wait_channel else "asleep"

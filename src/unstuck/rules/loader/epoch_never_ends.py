@@ -14,9 +14,9 @@ Give the epoch an end: `.with_epoch(n)` on the loader of webdataset, `itertools.
 
 ## How sure it is
 Sure that more came than was announced, also if every worker gave the whole dataset. Whether an end was meant to come
-nobody can know: it speaks of a run that somebody interrupted, and of one that still runs at three times its length. A
-run that stops by itself after a number of steps is left alone, so is one that failed for another reason, and a loop
-that left earlier passes in the same way.
+nobody can know before it should have: it speaks of a run that somebody interrupted. One that still runs may be about to
+stop after a number of steps; one that did, one that failed for another reason, and a loop that left earlier passes in
+the same way are left alone too.
 """
 
 from __future__ import annotations
@@ -31,7 +31,6 @@ from ...model.report import Finding, Remedy, Symptom
 from ...model.rule import rule
 
 MORE = 1.5  # times what was announced: a last, smaller batch of each worker is no endless epoch
-STILL = 3.0  # the same while it still runs: it may be about to stop after a number of steps
 INTERRUPTED = (-2, -15)  # SIGINT, SIGTERM: what people send; SIGKILL is the kernel's too
 
 
@@ -39,18 +38,18 @@ INTERRUPTED = (-2, -15)  # SIGINT, SIGTERM: what people send; SIGKILL is the ker
 def check(evidence: Evidence) -> Iterator[Finding]:
     for process, loader in training_loaders(evidence):
         announced = _announced(loader)
-        if announced is None or not _goes_on(evidence, process):
+        if announced is None or not _interrupted(evidence, process):
             continue
         most = announced * max(loader.num_workers, 1) if loader.iterable else announced
-        if loader.pass_batches <= most * (STILL if process.alive else MORE) or _left_before(loader, most):
+        if loader.pass_batches <= most * MORE or _left_before(loader, most):
             continue
         yield Finding(
             cause=f"The epoch does not end: {loader_name(loader)} announces {many(announced, 'batch')}, and this pass "
-            f"has given {loader.pass_batches:,}.",
+            f"gave {loader.pass_batches:,}.",
             seen=[
-                f"pass {loader.passes} has given {many(loader.pass_batches, 'batch')}, {announced:,} are announced",
-                f"steps go on: {process.optimizer_steps:,} optimizer steps so far",
-                "what comes after an epoch (validation, checkpoints) has not been reached",
+                f"pass {loader.passes} gave {many(loader.pass_batches, 'batch')}, {announced:,} were announced",
+                f"steps went on until somebody interrupted them: {process.optimizer_steps:,} optimizer steps in all",
+                "what comes after an epoch (validation, checkpoints) was not reached",
             ],
             remedy=Remedy(
                 "Give the epoch an end: itertools.islice(loader, n), loader.with_epoch(n) with webdataset, or the "
@@ -72,12 +71,11 @@ def _announced(loader: Loader) -> int | None:
     return None
 
 
-def _goes_on(evidence: Evidence, process: Process) -> bool:
-    """It still runs, or somebody ended it; it neither came to an end by itself nor failed."""
-    if process.alive:
-        return True
+def _interrupted(evidence: Evidence, process: Process) -> bool:
+    """Somebody ended it; it neither came to an end by itself nor failed."""
     failure = process.failure
-    return evidence.run.status in INTERRUPTED if failure is None else failure.type == "KeyboardInterrupt"
+    ended = evidence.run.status in INTERRUPTED if failure is None else failure.type == "KeyboardInterrupt"
+    return ended and not process.alive
 
 
 def _left_before(loader: Loader, most: int) -> bool:

@@ -1,0 +1,109 @@
+"""From trials to rows: how long after the onset the cause was printed, and whether it was the right one."""
+
+from __future__ import annotations
+
+import fnmatch
+import statistics
+
+from unstuck.model.report import Symptom
+from unstuck.rules.discovery import all_rules
+from unstuck.trials.scenarios import all_scenarios
+
+STALLS, CRASHES, OTHERS, HEALTHY = "stalls", "crashes", "others", "healthy"
+LIVE = ("processes", "stacks")
+USUALLY = 1.0  # seconds: the budget holds where the 99th percentile of what stands still is no longer
+STOPPED = 124  # exit code of a run that was ended because it stood still
+QUICK = (
+    "worker-blocked-io",
+    "worker-stopped",
+    "stuck-in-user-code",
+    "worker-killed",
+    "uncaught-exception",
+    "dataloader-bound",
+    "worker-blocked-io-healthy",
+    "healthy-compute-bound",
+)
+
+
+def kind_of(scenario):
+    rule = all_rules().get(scenario.expect)
+    if rule is None:
+        return HEALTHY
+    if any(section in need for need in rule.needs for section in LIVE):
+        return STALLS
+    return CRASHES if rule.explains is Symptom.CRASHED else OTHERS
+
+
+def chosen(pattern, *, quick):
+    """Scenarios to run, stalls first. Without a `*`, a pattern may stand anywhere in the name."""
+    order = (STALLS, CRASHES, OTHERS, HEALTHY)
+    found = [one for one in all_scenarios().values() if not quick or one.name in QUICK]
+    found = [one for one in found if pattern is None or matches(one.name, pattern)]
+    return sorted(found, key=lambda one: (order.index(kind_of(one)), one.name))
+
+
+def matches(name, pattern):
+    return fnmatch.fnmatch(name, pattern if "*" in pattern else f"*{pattern}*")
+
+
+def row(trial):
+    """One scenario's line of the table."""
+    kind = kind_of(trial.scenario)
+    about = {"name": trial.scenario.name, "kind": kind, "expect": trial.scenario.expect}
+    if trial.skipped or trial.failed:
+        return {**about, "says": f"not run: {trial.skipped}" if trial.skipped else f"not measured: {trial.failed}"}
+    about |= {"verdict": trial.verdict, "right": trial.verdict == trial.scenario.expect, "code": trial.code}
+    return about | {STALLS: _stall, HEALTHY: _healthy}.get(kind, _told_at_the_end)(trial)
+
+
+def _stall(trial):
+    """Last progress, the look, the printed cause."""
+    report, printed = trial.report, trial.block(live=True)
+    stall = getattr(report.evidence, "stall", None)
+    roots = [one for one in report.findings if one.role == "root"]
+    onset = next((one.onset_s for one in roots if one.onset_s is not None), stall.since if stall else None)
+    if printed is None or onset is None:
+        return {"seconds": None, "held": True, "note": "not told while it stood still"}
+    return {
+        "seconds": printed - report.run.started - onset,
+        "looked_after": stall.seconds if stall else None,
+        "usual": stall.usual if stall else None,
+        "held": stall is None or stall.usual is None or stall.usual <= USUALLY,
+    }
+
+
+def _told_at_the_end(trial):
+    if trial.judged is not None:
+        note = "by `unstuck why`: the watcher was killed with the run"
+        return {"seconds": trial.judged - trial.ended, "held": True, "note": note}
+    printed = trial.block()
+    found = {"seconds": None if printed is None else printed - trial.ended, "held": True}
+    return found | ({"note": "told while it ran"} if printed is not None and printed < trial.ended else {})
+
+
+def _healthy(trial):
+    """Anything found, anything told before the end, and a run that was ended for it, is a false alarm."""
+    early = trial.block(live=True) is not None
+    alarms = [one.rule for one in trial.report.findings] + ["told while it ran"] * early
+    alarms += ["stopped"] * (trial.code == STOPPED)
+    looks = sum("[unstuck] no progress for" in line.text for line in trial.lines)
+    return {"alarms": alarms, "looks": looks}
+
+
+def summary(rows, kind):
+    """Of one kind: how many were run and judged right, and the seconds that count against the budget."""
+    of_kind = [one for one in rows if one["kind"] == kind and "says" not in one]
+    held = [one["seconds"] for one in of_kind if one.get("seconds") is not None and one["held"]]
+    return {
+        "runs": len(of_kind),
+        "right": sum(one["right"] for one in of_kind),
+        "median": statistics.median(held) if held else None,
+        "worst": max(held, default=None),
+        "untold": sum(one.get("seconds", 0) is None for one in of_kind),
+    }
+
+
+def wrong(rows):
+    return [
+        one for one in rows if not one.get("right", True) or one.get("alarms") or "not measured" in one.get("says", "")
+    ]
