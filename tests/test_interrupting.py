@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 import signal
 import sys
 
@@ -105,3 +106,18 @@ def test_a_stall_is_judged_and_the_training_goes_on_when_the_disk_is_full(place)
     assert "the run goes on after" in place.err
     assert "Traceback" not in place.err
     assert json.loads((place.folder / "report.json").read_text())["run"]["command"][0] == sys.executable
+
+
+def test_a_watcher_that_is_out_of_descriptors_goes_on_watching(place):
+    running = place.run()
+    wait_for(lambda: "batch 4" in place.out)
+    limits = resource.prlimit(running.pid, resource.RLIMIT_NOFILE)
+
+    resource.prlimit(running.pid, resource.RLIMIT_NOFILE, (3, limits[1]))
+    place.told("it cannot be looked into (Too many open files)")
+    resource.prlimit(running.pid, resource.RLIMIT_NOFILE, limits)
+    place.let_go()
+
+    assert running.wait(timeout=60) == 0, place.err
+    assert place.out == PRINTED
+    assert "Traceback" not in place.err

@@ -83,12 +83,6 @@ def test_what_ends_or_is_stopped_during_a_look_is_told(capfd):
     assert "Traceback" not in capfd.readouterr().err
 
 
-def test_a_look_at_nobody_shows_nothing():
-    seen = look.look([], [], ignore)
-
-    assert (seen.processes, seen.stacks) == ([], [])
-
-
 def test_a_pid_that_was_given_away_meanwhile_is_told_as_ended():
     with child(SLEEPS) as process:
         now = processes.glance(process.pid)

@@ -214,3 +214,11 @@ def test_the_json_has_it_too():
     encoded = json.loads(msgspec.json.encode(report_on(evidence("sampled")).spent))
 
     assert set(encoded[0]) == {"rank", "worker", "role", "what", "where", "share", "seconds"}
+
+
+def test_a_loop_that_only_passes_over_batches_is_not_called_slow():
+    found = evidence("sampled")
+    (main,) = [one.pid for one in found.processes if one.role == "main"]
+    skips = [one for one in found.samples if one.pid != main or any(call.name == "__next__" for call in one.frames)]
+
+    assert judge_one(all_rules()[RULE], msgspec.structs.replace(found, samples=skips)).verdict == "clear"

@@ -11,6 +11,7 @@ import sys
 import pytest
 
 from stuck import RANKS, TORCHRUN, TRAINING, parent_of, place_at, wait_for
+from unstuck.cli.main import main
 
 
 def why(unstuck, *words, **options):
@@ -49,29 +50,30 @@ def recorded(tmp_path_factory):
         ("12a", "12a does not exist; name a pid or a run folder"),
     ],
 )
-def test_a_target_that_is_no_process_is_one_clear_line(unstuck, target, says):
-    ended = unstuck("why", target)
+def test_a_target_that_is_no_process_is_one_clear_line(capsys, target, says):
+    code = main(["why", target])
 
-    assert (ended.returncode, ended.stdout, ended.stderr.count("\n")) == (2, "", 1)
-    assert says in ended.stderr
+    said = capsys.readouterr()
+    assert (code, said.out, said.err.count("\n")) == (2, "", 1)
+    assert says in said.err
 
 
-def test_a_process_that_runs_no_python_is_one_clear_line(unstuck):
+def test_a_process_that_runs_no_python_is_one_clear_line(capsys):
     with subprocess.Popen(["sleep", "60"], start_new_session=True) as sleep:
-        ended = unstuck("why", sleep.pid)
+        code = main(["why", str(sleep.pid)])
         sleep.kill()
 
-    assert (ended.returncode, ended.stdout, ended.stderr.count("\n")) == (2, "", 1)
-    assert f"process {sleep.pid} (sleep) runs no Python" in ended.stderr
+    said = capsys.readouterr()
+    assert (code, said.out, said.err.count("\n")) == (2, "", 1)
+    assert f"process {sleep.pid} (sleep) runs no Python" in said.err
 
 
-def test_a_zombie_is_one_clear_line(unstuck):
+def test_a_process_that_has_ended_but_is_not_reaped_is_one_clear_line(capsys):
     with subprocess.Popen([sys.executable, "-c", ""], start_new_session=True) as zombie:
-        wait_for(lambda: os.waitid(os.P_PID, zombie.pid, os.WEXITED | os.WNOWAIT))
-        ended = unstuck("why", zombie.pid)
+        os.waitid(os.P_PID, zombie.pid, os.WEXITED | os.WNOWAIT)
+        code = main(["why", str(zombie.pid)])
 
-    assert (ended.returncode, ended.stderr.count("\n")) == (2, 1)
-    assert "Traceback" not in ended.stderr
+    assert (code, capsys.readouterr().err.count("\n")) == (2, 1)
 
 
 @pytest.mark.scenario

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from stuck import ROOT, TRAINING, needs_root, place_at, wait_for, without_ptrace
+from unstuck.probes import stacks
 
 SYSTEM_PYTHON = Path("/usr/bin/python3")
 IMPORTS = f"{ROOT / 'src'}{os.pathsep}{sysconfig.get_path('purelib')}"
@@ -40,23 +41,14 @@ def start(place):
     return process.pid
 
 
-@pytest.fixture
-def with_py_spy(tmp_path):
-    """Makes a Python that has this program as the py-spy installed beside it; or none."""
-
-    def make(program):
-        folder = tmp_path / "bin"
-        folder.mkdir()
-        (folder / "python").symlink_to(sys.executable)
-        if program is not None:
-            (folder / "py-spy").write_text(program)
-            (folder / "py-spy").chmod(0o755)
-        return {
-            "python": folder / "python",
-            "env": {**os.environ, "PYTHONPATH": IMPORTS, "PATH": "/usr/bin:/bin"},
-        }
-
-    return make
+def with_py_spy(folder, program):
+    """A Python that has this program as the py-spy installed beside it; or none."""
+    (folder / "bin").mkdir()
+    (folder / "bin" / "python").symlink_to(sys.executable)
+    if program is not None:
+        (folder / "bin" / "py-spy").write_text(program)
+        (folder / "bin" / "py-spy").chmod(0o755)
+    return {"python": folder / "bin" / "python", "env": {**os.environ, "PYTHONPATH": IMPORTS, "PATH": "/usr/bin:/bin"}}
 
 
 def test_another_users_process_is_one_clear_line(place):
@@ -73,6 +65,7 @@ def test_another_users_process_is_one_clear_line(place):
     assert ended.stderr == f"unstuck: process {pid} belongs to root, and you may not look into it; look as root\n"
 
 
+@pytest.mark.scenario
 def test_a_process_that_nobody_prepared_and_that_may_not_be_traced_has_no_stacks_and_a_reason(place):
     pid = start(place)
 
@@ -126,34 +119,46 @@ def test_the_list_says_why_it_does_not_know_what_a_training_does(place):
     ],
     ids=["missing", "fails", "garbage", "bytes", "crashes", "not a program"],
 )
-def test_without_a_working_py_spy_there_are_no_stacks_and_a_reason(place, with_py_spy, program, reason):
-    pid = start(place)
+def test_without_a_working_py_spy_there_are_no_stacks_and_a_reason(tmp_path, monkeypatch, program, reason):
+    python = with_py_spy(tmp_path, program)
+    monkeypatch.setattr(sys, "executable", str(python["python"]))
+    monkeypatch.setenv("PATH", python["env"]["PATH"])
 
-    ended = why(pid, "--json", **with_py_spy(program))
-
-    report = json.loads(ended.stdout)
-    assert (ended.returncode, report["state"], report["findings"]) == (2, "unknown", [])
-    assert [one for one in report["notes"] if one.startswith(f"no stacks of pid {pid}: {reason}")], report["notes"]
+    for dump in (stacks.dumps([1, 2])[1], stacks.native_dumps([1])[1]):
+        assert dump.threads == []
+        assert dump.refused.startswith(reason)
 
 
 @pytest.mark.scenario
-def test_a_py_spy_that_hangs_is_not_waited_for_again_and_again(place, with_py_spy):
+def test_a_report_without_stacks_says_so_and_calls_nothing_healthy(place):
+    pid = start(place)
+    garbage = "#!/bin/sh\necho '{not a dump}'\n"
+
+    ended = why(pid, "--json", **with_py_spy(place.folder, garbage))
+
+    report = json.loads(ended.stdout)
+    assert (ended.returncode, report["state"], report["findings"]) == (2, "unknown", [])
+    assert report["notes"][0].startswith(f"no stacks of pid {pid}: py-spy's answer cannot be read")
+
+
+@pytest.mark.scenario
+def test_a_py_spy_that_hangs_is_not_waited_for_again_and_again(place):
     pid = start(place)
     begun = time.monotonic()
 
-    ended = why(pid, "--json", **with_py_spy("#!/bin/sh\nexec sleep 100\n"))
+    ended = why(pid, "--json", **with_py_spy(place.folder, "#!/bin/sh\nexec sleep 100\n"))
 
     assert time.monotonic() - begun < 60
     assert json.loads(ended.stdout)["notes"] == [f"no stacks of pid {pid}: py-spy gave no answer within 8 s"]
 
 
 @pytest.mark.scenario
-def test_a_py_spy_that_hangs_on_native_calls_leaves_what_it_gave_before(place, with_py_spy):
+def test_a_py_spy_that_hangs_on_native_calls_leaves_what_it_gave_before(place):
     main = place.start(sys.executable, place.write(TRAINING), place.fifo).pid
     wait_for(lambda: "batch 4" in place.out)
     real = Path(sys.executable).with_name("py-spy")
     picky = f'#!/bin/sh\ncase "$*" in *--nonblocking*) exec {real} "$@";; esac\nexec sleep 100\n'
 
-    report = json.loads(why(main, "--json", **with_py_spy(picky)).stdout)
+    report = json.loads(why(main, "--json", **with_py_spy(place.folder, picky)).stdout)
 
     assert [one["rule"] for one in report["findings"]] == ["worker-blocked-io"]

@@ -13,12 +13,14 @@ from . import exceptions
 from . import format as f
 from .format import Kind
 from .guard import Guard, clean, is_ours
-from .indices import NO_INDEX, NOT_TAKEN, SELDOM, Indices, numbers_of
+from .indices import NO_INDEX, NOT_TAKEN, Indices, numbers_of
 from .process import process
 from .recorder import Recorder, clock
 from .stacks import stacks
 
 SOON, MANY = 100_000_000, 256  # nanoseconds, batches or samples: what is remembered is written down
+# One batch in eight, in 64 where they are short: a thread's processor time is a system call, and what we cost repeats.
+SELDOM, VERY_SELDOM, SHORT = 7, 63, 32  # batches that are written down at once are short
 SHOWN = 64  # indices of a failing batch that are written down
 UNKNOWN: tuple[Stream | None, bool] = (None, False)
 
@@ -28,7 +30,7 @@ class Stream:
 
     __slots__ = (
         "batches", "collates", "cpu", "cpu_began", "cpus", "due", "ended", "fetches", "full", "guard", "idle",
-        "in_worker", "loader", "odd", "pending", "phase", "recorder", "sample_times", "samples", "slot", "spent",
+        "in_worker", "loader", "odd", "pending", "phase", "recorder", "sample_times", "samples", "seldom", "slot", "spent",
         "started", "unit", "words", "written",
     )  # fmt: skip
 
@@ -39,6 +41,7 @@ class Stream:
         self.loader = loader
         self.in_worker = loader == 0 and recorder.words[f.H_ROLE] == f.ROLE_WORKER
         self.batches = self.samples = self.spent = self.unit = self.started = self.cpu_began = 0
+        self.seldom = SELDOM
         self.ended = 0  # when the last batch that is written down did, and
         self.written = 0  # how many samples are written down
         self.due, self.full = 0, MANY  # when, and at which sample, what is remembered is written down
@@ -73,9 +76,9 @@ class Stream:
             return
         number = len(marks) - 1
         marks.append(now)
-        if not batches & SELDOM:
+        if not batches & self.seldom:
             self.cpus.append(thread_time_ns() - self.cpu_began)
-            self.spent += (clock() - now) << 3  # one in eight stands for all
+            self.spent += (clock() - now) * (self.seldom + 1)  # it stands for all
         self.pending.append(indices if indices is not self.odd else self.in_numbers(indices))
         self.batches = words[phase + 2] = batches + 1
         self.samples = words[phase + 3] = samples = self.samples + number
@@ -116,6 +119,7 @@ class Stream:
             return
         begun = clock()
         self.due, self.full = begun + SOON, self.samples + MANY
+        self.seldom = VERY_SELDOM if len(pending) >= SHORT else SELDOM
         through = [one for one in pending if type(one) is Indices]
         same = len({len(one.marks) for one in through}) == len({len(one) for one in through}) == 1
         for run in [through] if same else [[one] for one in through]:

@@ -12,7 +12,6 @@ if TYPE_CHECKING:
     from .fetches import Stream
 
 NO_INDEX = -1
-SELDOM = 7  # one batch in eight: a thread's processor time is a system call, and what we cost ourselves repeats
 LEAST, MOST = -(1 << 63), (1 << 63) - 1  # an index beyond is no number that fits a word
 PLAIN = (1 << 30) - 1  # an index beyond costs Python more to compare
 NOT_TAKEN: list[int] = []
@@ -33,7 +32,7 @@ class Indices(list):  # type: ignore[type-arg]
         board at once.
         """
         stream = self.stream
-        words, phase, measured = stream.words, stream.phase, not stream.batches & SELDOM
+        words, phase, measured = stream.words, stream.phase, not stream.batches & stream.seldom
         at = phase + 1
         marks = self.marks = []
         for index in self.given:

@@ -8,7 +8,7 @@ from .look import Gpu, Seen, Stack
 from .phrases import percent, short, size
 from .questions import newest_loader
 from .report import Activity
-from .standing import descendants, gets_on, last_handed, main_stack, mains, moves, recorded, standing
+from .standing import descendants, gets_on, idles, last_handed, main_stack, mains, moves, recorded, standing
 
 TOO_SHORT = 1.0  # seconds: a look at something that takes less says nothing about how long it has been so
 
@@ -57,8 +57,8 @@ def description(evidence: Evidence, main: Seen, stack: Stack, below: list[Seen])
         return USER
     line = user_frame(stack.calls)
     words = [what if what != OWN else "running" if moves(main) or not stack.unchanged else "standing"]
-    if what == TRAINING:
-        words[0] = "computing"
+    if what == TRAINING:  # one that stands there mostly waits for other ranks
+        words[0] = "standing inside a step" if idles(main, main.looked) and stack.unchanged else "computing"
     if line is not None:
         words.append(f"at {short(place(line))} ({line.name})")
     moved = [one for one in (main, *below) if gets_on(one) or moves(one)]

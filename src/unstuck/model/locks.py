@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from .doing import user_frame
 from .evidence import Evidence
 from .look import Frame, Seen, Stack
 from .standing import LONG, idles, in_futex, is_machinery, main_stack, nobody_else, other_stacks, recorded, standing
@@ -61,10 +62,10 @@ def is_buffer_lock(stack: Stack) -> bool:
 
 def other_threads(evidence: Evidence, seen: Seen) -> list[str]:
     """Threads of its parent that could have held a lock at the fork: those there now, else those there at the time."""
-    now = [_name(one) for one in other_stacks(evidence, seen.parent) if not is_machinery(one)]
+    now = {one.name: _name(one) for one in other_stacks(evidence, seen.parent) if not is_machinery(one)}
     process = recorded(evidence, seen)
     then = [name for name in (process.thread_names_at_fork if process is not None else []) if not _is_theirs(name)]
-    return list(dict.fromkeys([*now, *then]))[:4]
+    return list({**{name: name for name in then}, **now}.values())[:4]
 
 
 def _is_theirs(name: str) -> bool:
@@ -79,7 +80,8 @@ def same_lock(seen: Seen, waiting: list[Seen]) -> list[Seen]:
 
 
 def _name(stack: Stack) -> str:
-    inner = next((one for one in stack.calls if one.file.rpartition("/")[2] not in ("threading.py", "queue.py")), None)
+    """The thread with the user's function that it is in."""
+    inner = next((one for one in stack.calls if user_frame([one]) is not None and not one.name.startswith("<")), None)
     return f"{stack.name or stack.tid} ({inner.name})" if inner is not None else str(stack.name or stack.tid)
 
 

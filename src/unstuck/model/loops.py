@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from math import ceil
 from typing import NamedTuple
 
-from .doing import FETCHING, WAITING
+from .doing import FETCHING, OWN, WAITING
 from .evidence import Evidence, Place
 from .look import Frame, Seen
 from .spending import COMPUTING, HANDING, RESTING, Time, asked_at, of_main, of_workers, spenders, worked, worker_pids
@@ -24,7 +24,7 @@ class Loop(NamedTuple):
     started: int  # workers that came while they were
     loading: list[Time]  # in all workers together, or in itself
     loaded: float  # seconds that the workers were looked at, or that it loaded itself
-    gets_on: bool  # it was seen to compute, or somebody was seen at another batch than a moment before
+    gets_on: bool  # batches come, and something is done with them
 
     @property
     def alone(self) -> bool:
@@ -89,8 +89,16 @@ def loops(evidence: Evidence) -> Iterator[Loop]:
             loaded = sum(one.seconds for one in loading)
         if any(one.what in (WAITING, FETCHING) for one in times):
             at, started = asked_at(evidence, main), len(pids) - len(workers)
-            gets_on = any(one.what == COMPUTING for one in times) or _other_batch(evidence, {main.pid, *pids})
-            yield Loop(main, at, times, workers, started, loading, loaded, gets_on)
+            yield Loop(main, at, times, workers, started, loading, loaded, _gets_on(evidence, times, {main.pid, *pids}))
+
+
+def _gets_on(evidence: Evidence, times: list[Time], pids: set[int]) -> bool:
+    """It was seen to compute; or in code of its own, and the second look found another batch than the first.
+
+    A resumed run that only passes over batches does neither.
+    """
+    kinds = {one.what for one in times}
+    return COMPUTING in kinds or (OWN in kinds and _other_batch(evidence, pids))
 
 
 def _other_batch(evidence: Evidence, pids: set[int]) -> bool:

@@ -20,14 +20,16 @@ def size(count: float) -> str:
 
 
 def duration(seconds: float) -> str:
-    """850 µs, 12 ms, 3.4 s, 2 min 5 s."""
+    """850 µs, 12 ms, 3.4 s, 2 min 5 s, 9 h 2 min."""
     if seconds < 0.001:
         return f"{seconds * 1e6:.0f} µs"
     if seconds < 0.9995:
         return f"{seconds * 1e3:.3g} ms"
     if seconds < 120:
         return f"{seconds:.3g} s"
-    return f"{int(seconds // 60)} min {int(seconds % 60)} s"
+    if seconds < 7200:
+        return f"{int(seconds // 60)} min {int(seconds % 60)} s"
+    return f"{int(seconds // 3600)} h {int(seconds % 3600 // 60)} min"
 
 
 def percent(share: float) -> str:

@@ -6,7 +6,6 @@ import io
 import os
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -14,6 +13,7 @@ from typing import IO, NamedTuple
 
 import msgspec
 
+from ..model.doing import CHECKPOINT
 from ..model.look import Stall
 from ..model.report import Report, Symptom
 from .liveness_clock import LivenessClock
@@ -88,7 +88,8 @@ class Stalls:
             return
         self._finish_looking(stall)
         due = self._due(stall)
-        if self._looking is None and self.report is None and due is not None and stall.seconds >= due:
+        wanted = self.report is None or self._postponed is not None
+        if self._looking is None and wanted and due is not None and stall.seconds >= due:
             self._look(stall)
 
     def _choose_clock(self, now: float) -> None:
@@ -124,14 +125,17 @@ class Stalls:
         self._looked += 1
         self._deadline = time.monotonic() + LOOKING
         command = [sys.executable, "-m", "unstuck.watching.snapshot", str(self._folder), str(stall.pid)]
-        self._answer = tempfile.TemporaryFile()  # noqa: SIM115  (closed when the look is)
-        self._looking = subprocess.Popen(
-            [*command, msgspec.json.encode(stall).decode()],
-            stdin=subprocess.DEVNULL,
-            stdout=self._answer,  # not a pipe: nobody reads it before the end
-            env={**os.environ, "UNSTUCK": "0", "PYTHONSAFEPATH": "1"},
-            start_new_session=True,
-        )
+        try:
+            self._answer = os.fdopen(os.memfd_create("look"), "w+b")  # the disk may be full
+            self._looking = subprocess.Popen(
+                [*command, msgspec.json.encode(stall).decode()],
+                stdin=subprocess.DEVNULL,
+                stdout=self._answer,  # not a pipe: nobody reads it before the end
+                env={**os.environ, "UNSTUCK": "0", "PYTHONSAFEPATH": "1"},
+                start_new_session=True,
+            )
+        except OSError as error:  # no descriptor, no process, no memory: the run goes on, and so does the watching
+            self._say(f"no progress for {stall.seconds:.0f} s, and it cannot be looked into ({error.strerror})")
 
     def _finish_looking(self, stall: Stall) -> None:
         looking = self._looking
@@ -153,13 +157,14 @@ class Stalls:
         causes = [one for one in report.findings if one.role == "root" and one.symptom in TELLING]
         waited = stall.seconds >= self._options.patience
         if causes:
+            if self.report is None:
+                self._speak(report)
             self.report = report
-            self._speak(report)
         elif waited and report.state == "unknown":
             self._speak(report)
         else:
             self._say(_doing(report, stall))
-        saving = any(one.doing.startswith("saving a checkpoint") and one.moving for one in report.activities)
+        saving = any(CHECKPOINT in one.doing and one.moving for one in report.activities)
         stop = self._options.stop and (bool(causes) or (waited and self._options.after is not None))
         self._postponed = stall.seconds + AGAIN if stop and saving else None
         if stop and not saving:

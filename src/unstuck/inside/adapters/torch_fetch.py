@@ -37,7 +37,7 @@ def _fetch(original: Any, guard: Guard) -> Any:
                 return original(self, possibly_batched_index)
         index = possibly_batched_index
         try:
-            if not stream.batches & 7:  # SELDOM
+            if not stream.batches & stream.seldom:
                 stream.cpu_began = thread_time_ns()
             if through and type(index) is list:
                 index = Indices(possibly_batched_index)

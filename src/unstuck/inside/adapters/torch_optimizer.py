@@ -21,13 +21,13 @@ def install(module: ModuleType, guard: Guard) -> Undo:
     depth = 0  # of steps inside steps
     known: Recorder | None = None
 
-    def before(*_: Any) -> None:
+    def before(_optimizer: Any, _args: Any, _kwargs: Any) -> None:
         nonlocal depth
         if depth and not _is_nested(sys._getframe()):
             depth = 0  # a step that raised calls no hook
         depth += 1
 
-    def after(optimizer: Any, *_: Any) -> None:
+    def after(optimizer: Any, _args: Any, _kwargs: Any) -> None:
         nonlocal depth, known
         depth -= 1
         if depth > 0:

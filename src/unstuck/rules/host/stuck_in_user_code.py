@@ -90,7 +90,7 @@ def _stands(evidence: Evidence, seen: Seen, stack: Stack) -> bool:
 def _patience(evidence: Evidence, seen: Seen, stack: Stack) -> float:
     """A sleep ends by itself. One that is begun again and again, over one sample or one stall, waits for something.
 
-    So does a thread that sleeps while the main one waits: it may well be the one that is waited for.
+    So does a thread or a child that sleeps while the main thread waits: it may well be the one that is waited for.
     """
     task, stall = seen.main_task, evidence.stall
     if not asleep(task) and not _somebody_sleeps(evidence, seen):
@@ -102,7 +102,8 @@ def _patience(evidence: Evidence, seen: Seen, stack: Stack) -> float:
 
 def _somebody_sleeps(evidence: Evidence, seen: Seen) -> bool:
     others = [seen.task(one.tid) for one in other_stacks(evidence, seen.pid) if not is_machinery(one)]
-    return any(task is not None and (asleep(task) or task.limited) for task in others)
+    children = [one.main_task for one in descendants(evidence, seen.pid)]
+    return any(task is not None and (asleep(task) or task.limited) for task in others) or any(map(asleep, children))
 
 
 def _how(seen: Seen) -> str:

@@ -21,7 +21,7 @@ when all processors are in use, faster or nearer storage when workers wait rathe
 Certain of the shares: they are measured over every step. It speaks from 30 % waiting and 2 ms a step on, in a loop of
 at least ten batches and five seconds, so that a short trial, a warm-up or a small model on data in memory stays quiet.
 From samples it knows the same shares within a few per cent, of the seconds it looked at: it keeps quiet unless the loop
-was seen to compute meanwhile, and while the workers are only starting.
+was seen to do something with its batches, and while the workers are only starting.
 """
 
 from __future__ import annotations

@@ -51,7 +51,7 @@ def check(evidence: Evidence) -> Iterator[Finding]:
             continue
         told = [state(one), calls(one), "no other thread of that process could release the lock"]
         told += [f"its parent (pid {seen.parent}) has other threads: {', '.join(threads)}"] if threads else []
-        told += [f"{many(len(others), 'other worker')} wait for the lock at the same address"] if others else []
+        told += [f"also waiting for the lock at the same address: {many(len(others), 'worker')}"] if others else []
         yield found(
             one,
             f"{one.name} waits{one.spot} for a lock that another thread of its parent held when it was forked. "

@@ -23,11 +23,12 @@ from collections.abc import Iterator
 
 from ...model.culprit import Culprit, awaited, calls, culprit, found, state
 from ...model.evidence import Evidence
-from ...model.look import Awaited, Seen
+from ...model.look import Awaited, Holder, Seen
 from ...model.report import Finding, Remedy, Subject, Symptom
 from ...model.rule import rule
 from ...model.standing import LONG, asleep, fetchers, idles, in_futex, moves
 
+A_MINUTE = 60.0  # seconds: longer than anybody pauses between two tries
 SLOW_KERNEL = "D"  # asleep in the kernel where not even SIGKILL wakes it: storage that does not answer
 
 
@@ -42,7 +43,7 @@ def check(evidence: Evidence) -> Iterator[Finding]:
         if awaits is None:
             continue
         one = culprit(evidence, seen, stack)
-        if one.seconds < LONG:
+        if one.seconds < (A_MINUTE if any(map(_sleeps, awaits.holders)) else LONG):
             continue
         yield found(
             one,
@@ -53,6 +54,11 @@ def check(evidence: Evidence) -> Iterator[Finding]:
             Subject("command" if awaits.kind in ("pipe", "child") else awaits.kind, awaits.name),
         )
         return
+
+
+def _sleeps(holder: Holder) -> bool:
+    """The other side pauses by itself, perhaps before it tries again."""
+    return "nanosleep" in holder.wait_channel
 
 
 def _waits_for(evidence: Evidence, seen: Seen) -> Awaited | None:
