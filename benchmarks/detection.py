@@ -1,7 +1,7 @@
 """How soon unstuck names a cause, how often it is wrong, and what watching costs: over the real scenarios.
 
 Every scenario runs under `unstuck run --on-stall stop`, two at a time, and its stderr is read as it is written. The
-watcher and `unstuck why PID` are measured alone. Takes about seventeen minutes; --quick about three.
+watcher and `unstuck why PID` are measured alone. Takes about seventeen minutes; --quick about four.
 """
 
 from __future__ import annotations

@@ -29,7 +29,7 @@ if __name__ == "__main__":
         model = torch.nn.Linear(256, 1)
         sgd = torch.optim.SGD(model.parameters(), lr=1e-6)
         for epoch in range(2):
-            for x in DataLoader(OnDisk(place), batch_size=4, num_workers=2):
+            for x in DataLoader(OnDisk(place), batch_size=12, num_workers=2):
                 sgd.zero_grad()
                 model(x).mean().backward()
                 sgd.step()

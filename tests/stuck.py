@@ -69,7 +69,7 @@ def wait_for(condition, seconds=PATIENCE):
     until = time.monotonic() + seconds
     while not (found := condition()):
         assert time.monotonic() < until, "it never came true"
-        time.sleep(0.1)
+        time.sleep(0.03)
     return found
 
 

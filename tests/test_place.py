@@ -9,8 +9,8 @@ import pytest
 
 from unstuck.errors import UserError
 from unstuck.inside import run_folder
-from unstuck.watching import place
 from unstuck.probes.redaction import redact
+from unstuck.watching import place
 
 
 def make_run(base, name, age):

@@ -11,7 +11,10 @@ import sys
 import pytest
 
 from stuck import RANKS, TORCHRUN, TRAINING, parent_of, place_at, wait_for
-from unstuck.cli.main import main
+from unstuck.cli import main as cli
+from unstuck.model.report import Training
+from unstuck.views.listing import show_trainings
+from unstuck.views.terminal import console_for
 
 
 def why(unstuck, *words, **options):
@@ -51,7 +54,7 @@ def recorded(tmp_path_factory):
     ],
 )
 def test_a_target_that_is_no_process_is_one_clear_line(capsys, target, says):
-    code = main(["why", target])
+    code = cli.main(["why", target])
 
     said = capsys.readouterr()
     assert (code, said.out, said.err.count("\n")) == (2, "", 1)
@@ -60,7 +63,7 @@ def test_a_target_that_is_no_process_is_one_clear_line(capsys, target, says):
 
 def test_a_process_that_runs_no_python_is_one_clear_line(capsys):
     with subprocess.Popen(["sleep", "60"], start_new_session=True) as sleep:
-        code = main(["why", str(sleep.pid)])
+        code = cli.main(["why", str(sleep.pid)])
         sleep.kill()
 
     said = capsys.readouterr()
@@ -71,7 +74,7 @@ def test_a_process_that_runs_no_python_is_one_clear_line(capsys):
 def test_a_process_that_has_ended_but_is_not_reaped_is_one_clear_line(capsys):
     with subprocess.Popen([sys.executable, "-c", ""], start_new_session=True) as zombie:
         os.waitid(os.P_PID, zombie.pid, os.WEXITED | os.WNOWAIT)
-        code = main(["why", str(zombie.pid)])
+        code = cli.main(["why", str(zombie.pid)])
 
     assert (code, capsys.readouterr().err.count("\n")) == (2, 1)
 
@@ -156,6 +159,16 @@ def test_where_no_training_runs_the_list_says_so(tmp_path):
     assert (said.returncode, said.stderr) == (0, "")
     assert said.stdout.startswith("No PyTorch training is to be seen on this machine")
     assert json.loads(listed.stdout)["trainings"] == []
+
+
+def test_what_looks_like_markup_in_a_command_is_listed_as_it_is(capsys):
+    training = Training(4242, "train.py data[/b].lst [red]", 1.0, 1, 1, 0, ["standing at train.py:1 ([/b])"])
+
+    show_trainings([training], console_for(sys.stdout))
+
+    said = " ".join(capsys.readouterr().out.split())
+    assert "train.py data[/b].lst [red]" in said
+    assert "([/b])" in said
 
 
 @pytest.mark.scenario

@@ -99,6 +99,7 @@ def summary(rows, kind):
         "right": sum(one["right"] for one in of_kind),
         "median": statistics.median(held) if held else None,
         "worst": max(held, default=None),
+        "looked_into": sum(one.get("looks", 0) > 0 for one in of_kind),
         "untold": sum(one.get("seconds", 0) is None for one in of_kind),
     }
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from measuring import detected
 
+ROOT = f"{Path(__file__).resolve().parents[2]}/"
 TITLES = {
     detected.STALLS: "Stalls: from the last progress to the printed cause",
     detected.CRASHES: "Crashes: from the end of the command's process to the printed cause",
@@ -82,9 +85,10 @@ def _row(one):
 
 
 def _summed(of):
+    """A healthy run whose pause ends during the look is never judged live: no alarm there proves little."""
     told = f"{of['right']} of {of['runs']} right"
     if of["median"] is None:
-        return [f"  {told}"]
+        return [f"  {told}" + (f"; in {of['looked_into']} of them a look was finished" if of["looked_into"] else "")]
     return [f"  {told}; median {of['median']:.2f} s, worst {of['worst']:.2f} s"]
 
 
@@ -123,4 +127,5 @@ def _verdict(one):
 
 
 def _indented(output, lines=60):
-    return [f"  | {line}" for line in output.rstrip().splitlines()[-lines:]]
+    """The end of what it said, with paths as seen from the repository."""
+    return [f"  | {line}".rstrip() for line in output.replace(ROOT, "").rstrip().splitlines()[-lines:]]

@@ -30,8 +30,8 @@ class Stream:
 
     __slots__ = (
         "batches", "collates", "cpu", "cpu_began", "cpus", "due", "ended", "fetches", "full", "guard", "idle",
-        "in_worker", "loader", "odd", "pending", "phase", "recorder", "sample_times", "samples", "seldom", "slot", "spent",
-        "started", "unit", "words", "written",
+        "in_worker", "loader", "odd", "pending", "phase", "recorder", "sample_times", "samples", "seldom", "slot",
+        "spent", "started", "unit", "words", "written",
     )  # fmt: skip
 
     def __init__(self, recorder: Recorder, loader: int, guard: Guard) -> None:
