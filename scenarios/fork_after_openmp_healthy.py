@@ -16,7 +16,7 @@ class Noise(Dataset):
 
     def __getitem__(self, index):
         ramp = torch.linspace(0, index + 1, 1_000_000)
-        until = time.monotonic() + (13 if index == 0 else 0.01)
+        until = time.monotonic() + (18 if index == 0 else 0.01)
         while time.monotonic() < until:
             ramp = torch.exp(-ramp)
         return (ramp * self.scale)[:128].clone()

@@ -29,7 +29,7 @@ class Rows(Dataset):
         return 256
 
     def __getitem__(self, index):
-        until = time.monotonic() + (13 if index == 3 else 0)
+        until = time.monotonic() + (18 if index == 3 else 0)
         while time.monotonic() < until:
             log.debug("row %d is being repaired", index)
             time.sleep(0.01)

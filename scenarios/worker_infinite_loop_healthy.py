@@ -34,7 +34,7 @@ class Recordings(Dataset):
 def write(folder):
     noise = np.random.default_rng(0).standard_normal(PIECE, dtype=np.float32).tobytes()
     for number in range(28):
-        (folder / f"{number:03}.f32").write_bytes(noise * (260 if number == 13 else 1))
+        (folder / f"{number:03}.f32").write_bytes(noise * (360 if number == 13 else 1))
 
 
 def main():

@@ -12,7 +12,7 @@ import msgspec
 from ..model.evidence import Evidence, Host, Run
 from ..model.standing import descendants
 from . import cgroups, gpu, host, kernel, sampling
-from .look import Look, Patience, Tell, glance, look, no_patience
+from .look import Look, Patience, Tell, glance, look
 from .redaction import redact
 
 
@@ -35,7 +35,7 @@ def unrecorded(pids: Sequence[int]) -> Evidence:
     return Evidence(run=run, host=[machine])
 
 
-def looked_at(evidence: Evidence, pids: Sequence[int], tell: Tell, patience: Patience = no_patience) -> Evidence:
+def looked_at(evidence: Evidence, pids: Sequence[int], tell: Tell, patience: Patience | None = None) -> Evidence:
     """The same with a look at its processes."""
     folder = Path(evidence.run.folder) if evidence.run.folder else None
     return added(evidence, look(pids, evidence.recording or [], tell, patience, folder))

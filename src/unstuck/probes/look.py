@@ -8,6 +8,7 @@ from pathlib import Path
 
 import msgspec
 
+from ..model.doing import is_idle_worker
 from ..model.evidence import Process
 from ..model.look import Seen, Stack
 from . import descriptors, kernel, last_resort, locks, processes, roles, stacks, tree
@@ -26,44 +27,59 @@ class Look(msgspec.Struct, frozen=True):
     stacks: list[Stack]
 
 
-def no_patience(_: Look) -> float:
-    return 0.0
-
-
 def look(
     pids: Sequence[int],
     recorded: Sequence[Process],
     tell: Tell,
-    patience: Patience = no_patience,
+    patience: Patience | None = None,
     folder: Path | None = None,
 ) -> Look:
     """Look at these processes. What cannot be had is missing, with the reason, and never an error.
 
-    `patience` is shown what was seen, and says for how many seconds more it has to be looked at. In `folder` a recorded
-    process leaves its stacks by itself, where ptrace is refused.
+    `patience` is shown what was seen, and says for how many seconds more it has to be looked at. Without it, somebody
+    knows already for how long the run has stood, and native stacks, whose pause makes the kernel forget that, are taken
+    at once. In `folder` a recorded process leaves its stacks by itself, where ptrace is refused.
     """
     tell(f"looking at {len(pids)} processes")
     before = {pid: seen for pid in pids if (seen := processes.glance(pid)) is not None}
-    python = [pid for pid in before if tree.is_python(pid)]
-    first = stacks.dumps(python)
+    first = stacks.dumps([pid for pid in before if tree.is_python(pid)])
     if folder is not None:
         first = _asked(first, recorded, folder)
     before |= {pid: seen for pid in _others(pids) if (seen := processes.glance(pid)) is not None}
-    time.sleep(APART)
+    began = time.monotonic()
+    native = stacks.native_dumps(_unclear(first)) if patience is None else {}
+    time.sleep(max(APART - (time.monotonic() - began), 0.0))
     found = _again(before, pids, first, recorded)
-    more = patience(found)
-    if more > 0:
-        tell(f"nothing moves; looking on for {more:.0f} s to tell stuck from slow")
-        time.sleep(more)
-        found = _again(before, pids, first, recorded)
-    tell(f"looking into {len(python)} processes")
-    native = stacks.native_dumps(_worth_asking(found.processes, first))
-    kept = {pid: dump for pid, dump in first.items() if dump.refused and (dump.threads or pid not in native)}
+    if patience is not None:
+        more = patience(found)
+        if more > 0:
+            tell(f"nothing moves; looking on for {more:.0f} s to tell stuck from slow")
+            time.sleep(more)
+            found = _again(before, pids, first, recorded)
+        tell("looking at native stacks")
+        native = stacks.native_dumps(_unclear(first))
     deep = {pid: dump for pid, dump in native.items() if dump.threads}
     return Look(
-        [_with_reason(one, {**native, **kept}) for one in found.processes],
+        [_with_reason(one, {**native, **first}) for one in found.processes],
         stacks.joined({pid: first[pid] for pid in deep}, deep) + [one for one in found.stacks if one.pid not in deep],
     )
+
+
+def _unclear(first: dict[int, stacks.Dump]) -> list[int]:
+    """Processes of which native stacks tell more: those that wait for a lock, whose it is only they show, or compute.
+
+    What waits in any other system call is known by that call, and a worker that waits for its next index is idle.
+    """
+    return [pid for pid, dump in first.items() if not dump.refused and not _rests(pid, dump) and _locked_or_busy(pid)]
+
+
+def _rests(pid: int, dump: stacks.Dump) -> bool:
+    return any(one.tid == pid and is_idle_worker(one.calls) for one in dump.threads)
+
+
+def _locked_or_busy(pid: int) -> bool:
+    seen = kernel.stat(pid)
+    return seen is not None and (seen.state == "R" or "futex" in kernel.wait_channel(pid))
 
 
 def _asked(dumps: dict[int, stacks.Dump], recorded: Sequence[Process], folder: Path) -> dict[int, stacks.Dump]:
