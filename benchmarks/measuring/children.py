@@ -21,6 +21,7 @@ class Failed(Exception):  # noqa: N818
 def environment(recordings=None):
     """What every measured process is given: one thread, nothing of ours unless it is to be recorded."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("UNSTUCK", "TRACEML"))}
+    kept.pop("PYTHONDONTWRITEBYTECODE", None)  # a start-up that compiles everything is nobody's
     path = [entry for entry in kept.pop("PYTHONPATH", "").split(os.pathsep) if entry and entry != str(BOOTSTRAP)]
     if recordings is not None:
         path.insert(0, str(BOOTSTRAP))

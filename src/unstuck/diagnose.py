@@ -47,21 +47,24 @@ def diagnose_live(pid: int, tell: Tell, *, seconds: float = 0.0) -> Report:
     """The verdict on a run that is going on, by any pid of it. Prepared or not: both kinds of evidence are used."""
     pids = tree.run_of(pid)
     folder = tree.run_folder(pids)
-    evidence = gather(folder) if folder is not None else live.unrecorded(pids)
+
+    def so_far() -> Evidence:
+        """What is recorded up to this moment: it goes on being written while we look."""
+        return gather(folder) if folder is not None else live.unrecorded(pids)
 
     def patience(seen: Look) -> float:
         """Where something stands, but not for long enough to tell stuck from slow, only looking on can."""
-        now = live.added(evidence, seen)
+        now = live.added(so_far(), seen)
         return 0.0 if report_on(now).findings else needs_patience(now)
 
-    looked = live.looked_at(evidence, pids, tell, patience)
+    looked = live.added(so_far(), live.look_at(so_far(), pids, tell, patience))
     return report_on(live.sampled(looked, seconds, tell) if seconds else looked)
 
 
 def diagnose_stall(folder: Path, pid: int, stall: Stall) -> Report:
     """The verdict on a recorded run whose watcher has seen it stand still."""
     evidence = msgspec.structs.replace(gather(folder), stall=stall)
-    return report_on(live.looked_at(evidence, tree.run_of(pid), lambda _: None))
+    return report_on(live.added(evidence, live.look_at(evidence, tree.run_of(pid), lambda _: None)))
 
 
 def trainings(tell: Tell) -> list[Training]:

@@ -77,7 +77,9 @@ class Stream:
         number = len(marks) - 1
         marks.append(now)
         if not batches & self.seldom:
-            self.cpus.append(thread_time_ns() - self.cpu_began)
+            if self.cpu_began:  # else it was begun before there was a reason to ask
+                self.cpus.append(thread_time_ns() - self.cpu_began)
+                self.cpu_began = 0
             self.spent += (clock() - now) * (self.seldom + 1)  # it stands for all
         self.pending.append(indices if indices is not self.odd else self.in_numbers(indices))
         self.batches = words[phase + 2] = batches + 1

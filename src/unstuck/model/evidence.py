@@ -264,6 +264,7 @@ class Evidence(msgspec.Struct, frozen=True, omit_defaults=True):
     samples: list[Sampled] | None = None
     gpus: list[Gpu] | None = None
     stall: Stall | None = None
+    looked_at: float | None = None  # when the processes were, as seconds since the run began
     unreadable: list[str] = []
 
     def process(self, pid: int) -> Process | None:

@@ -77,13 +77,16 @@ def fetching(evidence: Evidence, seen: Seen) -> Fetching | None:
 def standing(evidence: Evidence, seen: Seen, stack: Stack) -> float:
     """Seconds for which this process has certainly not got on.
 
-    The watcher's clock knows best. Without it: for as long as the thread has not run at all; or for as long as it was
-    looked at, if it was in one and the same sample, or asking for one and the same lock, all the time. A thread that
-    sleeps at the same line at two looks may have come round in between. Neither counts beyond the moment at which it
-    last passed on a batch or an index.
+    The watcher's clock knows best, then the recording. Without them: for as long as the thread has not run at all; or
+    for as long as it was looked at, if it was in one and the same sample, or asking for one and the same lock, all the
+    time. A thread that sleeps at the same line at two looks may have come round in between. Neither counts beyond the
+    moment at which it last passed on a batch or an index.
     """
-    if evidence.stall is not None and recorded(evidence, seen) is not None:
+    process = recorded(evidence, seen)
+    if process is not None and evidence.stall is not None:
         return evidence.stall.seconds
+    if process is not None and evidence.looked_at is not None:
+        return max(evidence.looked_at - process.last_sign, 0.0)
     known = [seen.main_task.still or 0.0]
     if same_sample(stack) or (doing(stack) in ASKING and same_place(stack)):
         known.append(seen.looked)

@@ -35,14 +35,16 @@ def unrecorded(pids: Sequence[int]) -> Evidence:
     return Evidence(run=run, host=[machine])
 
 
-def looked_at(evidence: Evidence, pids: Sequence[int], tell: Tell, patience: Patience | None = None) -> Evidence:
-    """The same with a look at its processes."""
+def look_at(evidence: Evidence, pids: Sequence[int], tell: Tell, patience: Patience | None = None) -> Look:
+    """A look at its processes."""
     folder = Path(evidence.run.folder) if evidence.run.folder else None
-    return added(evidence, look(pids, evidence.recording or [], tell, patience, folder))
+    return look(pids, evidence.recording or [], tell, patience, folder)
 
 
 def added(evidence: Evidence, seen: Look) -> Evidence:
-    return msgspec.structs.replace(evidence, processes=seen.processes, stacks=seen.stacks or None, gpus=gpu.look())
+    at = round(time.time() - evidence.run.started, 3)
+    processes, stacks = seen.processes, seen.stacks or None
+    return msgspec.structs.replace(evidence, processes=processes, stacks=stacks, gpus=gpu.look(), looked_at=at)
 
 
 def glanced_at(pids: Sequence[int]) -> Evidence:

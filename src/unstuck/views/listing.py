@@ -7,7 +7,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from ..model.phrases import duration
+from ..model.phrases import duration, many
 from ..model.report import Training
 
 
@@ -20,7 +20,7 @@ def show_trainings(found: list[Training], console: Console) -> None:
         table.add_column(name, justify="right" if name == "pid" else "left", overflow="fold")
     for one in found:
         recorded = f"\nrecorded in {one.folder}" if one.folder else ""
-        processes = f"{one.processes} ({one.ranks} ranks, {one.workers} workers)"
+        processes = f"{one.processes} ({many(one.ranks, 'rank')}, {many(one.workers, 'worker')})"
         command, doing = Text(one.command + recorded), Text("\n".join(one.doing))  # theirs: no markup of ours
         table.add_row(str(one.pid), command, duration(one.age), processes, doing)
     console.print(table)
