@@ -37,7 +37,7 @@ def main():
     threading.Thread(target=continue_them, args=(stopped,), daemon=True).start()
     model = torch.nn.Linear(24, 1)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
-    for step, rows in enumerate(DataLoader(Rows(stopped), batch_size=16, num_workers=2)):
+    for step, rows in enumerate(DataLoader(Rows(stopped), batch_size=16, num_workers=2, in_order=False)):
         optimizer.zero_grad()
         model(rows).mean().backward()
         optimizer.step()

@@ -12,7 +12,8 @@ import signal
 import subprocess
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
@@ -44,9 +45,10 @@ def sample(pids: Sequence[int], seconds: float, tell: Tell) -> list[Sampled] | N
     with tempfile.TemporaryDirectory(prefix="unstuck-") as folder:
         started: list[Sampler] = []
         try:
-            for pid in pids:
-                path = Path(folder, str(pid))
-                started.append(Sampler(pid, path, _start(program, pid, seconds, path)))
+            with _uninterrupted():
+                for pid in pids:
+                    path = Path(folder, str(pid))
+                    started.append(Sampler(pid, path, _start(program, pid, seconds, path)))
             _wait(started, seconds, tell)
         finally:  # also on Ctrl-C
             for one in started:
@@ -54,6 +56,19 @@ def sample(pids: Sequence[int], seconds: float, tell: Tell) -> list[Sampled] | N
                 one.process.wait()
         found = [stack for one in started for stack in parse(one.pid, one.path)]
     return found or None
+
+
+@contextmanager
+def _uninterrupted() -> Iterator[None]:
+    """A Ctrl-C waits until everybody who was started is known, or one would be left behind."""
+    came: list[int] = []
+    before = signal.signal(signal.SIGINT, lambda number, _: came.append(number))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+    if came:
+        raise KeyboardInterrupt
 
 
 def _start(program: str, pid: int, seconds: float, path: Path) -> subprocess.Popen[bytes]:

@@ -168,7 +168,7 @@ class Stalls:
         stop = self._options.stop and (bool(causes) or (waited and self._options.after is not None))
         self._postponed = stall.seconds + AGAIN if stop and saving else None
         if stop and not saving:
-            self.report = report
+            self.report = report if causes else msgspec.structs.replace(report, state="unknown")
             self.wants_stop = True
 
     def _speak(self, report: Report) -> None:
