@@ -7,9 +7,8 @@ BIN := .venv/bin
 demo: .venv/base  ## run a small broken training under unstuck and print the verdict
 	$(BIN)/unstuck demo
 
-test: .venv/dev lint  ## lint, types and the whole suite; real trainings mostly wait, so four of them share two cores
-	$(BIN)/pytest -m "not scenario"
-	$(BIN)/pytest -m scenario -n 4 --dist worksteal
+test: .venv/dev lint  ## lint, types and the whole suite
+	$(BIN)/pytest
 
 quick: .venv/dev lint  ## the same without the real trainings: under a minute
 	$(BIN)/pytest -m "not scenario"

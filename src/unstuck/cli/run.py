@@ -24,8 +24,8 @@ from ..views.as_json import render
 from ..views.terminal import console_for, show
 from ..watching.running import run_plainly, run_recorded
 from ..watching.stalls import Options
+from .arguments import seconds
 from .notifier import Notifier
-from .why import seconds
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -24,6 +24,7 @@ from ..model.report import SCHEMA, Report
 from ..views.as_json import render
 from ..views.listing import as_json, show_trainings
 from ..views.terminal import console_for, show
+from .arguments import seconds
 from .main import COULD_NOT_LOOK, FOUND
 from .progress import Progress
 
@@ -97,13 +98,3 @@ def _folder(report: Report, target: str) -> str:
 def _newest() -> str:
     runs = sorted(Path("unstuck-runs").glob("*/run.json"), key=lambda path: path.stat().st_mtime)
     return f"; the newest here is {runs[-1].parent}" if runs else " such as unstuck-runs/NAME"
-
-
-def seconds(text: str) -> float:
-    try:
-        number = float(text)
-    except ValueError:
-        number = 0.0
-    if not 1 <= number <= 86400:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds from 1 to 86400")
-    return number
