@@ -72,7 +72,7 @@ def test_reading_from_a_pipe_names_who_could_write(tmp_path):
 
     assert (found.kind, found.descriptor) == ("pipe", 0)
     assert [one.pid for one in found.holders] == [os.getpid()]
-    assert "pytest" in found.holders[0].command
+    assert "python" in found.holders[0].command
 
 
 def test_writing_to_a_full_pipe_names_who_should_read(tmp_path):

@@ -155,7 +155,7 @@ def _notes(evidence: Evidence, judgements: list[Judgement]) -> list[str]:
     for host in evidence.host or ():
         notes += [f"{host.node}: {_unrecorded(name)}" for name in host.unrecorded]
     notes += _unseen(evidence)
-    if evidence.recording is None and evidence.processes is None:
+    if evidence.recording is None and not evidence.processes:
         notes.append(
             "nothing was recorded: no process of this command imported torch where unstuck could see it "
             "(python -I, -E or -S, a container, or a wiped environment keep it out)"
