@@ -8,6 +8,8 @@ from collections.abc import Callable
 import pytest
 from running import Run
 
+pytestmark = pytest.mark.scenario  # real trainings that crash, each takes a few seconds
+
 Started = Callable[..., Run]
 
 
@@ -41,8 +43,6 @@ def test_a_worker_that_crashes_leaves_its_stack_and_torch_says_what_it_always_sa
 ) -> None:
     program = f"""
 import multiprocessing
-
-pytestmark = pytest.mark.scenario  # real trainings that crash, each a few seconds
 {CRASH.format(prepare="pass").split("for batch")[0]}
 if __name__ == "__main__":
     multiprocessing.set_start_method({method!r})
