@@ -36,8 +36,8 @@ class Rows(Dataset):
         return torch.full((16,), float(index % 5))
 
 
-def report(model):
-    while True:
+def report(model, over):
+    while not over.is_set():
         log.debug("weights at %s", [round(float(w), 4) for w in model.weight.detach().flatten()[:4]])
         time.sleep(0.001)
 
@@ -47,11 +47,15 @@ def main():
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
     with tempfile.NamedTemporaryFile(suffix=".log") as file:
         logging.basicConfig(handlers=[Unbuffered(file.name)], level=logging.DEBUG)
-        threading.Thread(target=report, args=(model,), name="report", daemon=True).start()
+        over = threading.Event()
+        reporter = threading.Thread(target=report, args=(model, over), name="report", daemon=True)
+        reporter.start()
         for batch in DataLoader(Rows(), batch_size=32, num_workers=2):
             optimizer.zero_grad()
             model(batch).mean().backward()
             optimizer.step()
+        over.set()  # a thread that is inside torch when the interpreter ends would abort it
+        reporter.join()
     print("all rows seen")
 
 

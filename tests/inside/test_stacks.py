@@ -109,7 +109,11 @@ if __name__ == "__main__":
     iterator = iter(loader)
     next(iterator), next(iterator)
     worker = iterator._workers[0].pid
-    said = asked(worker)
+    for turn in range(100):  # until it has come to its slow sample
+        said = asked(worker)
+        if "__getitem__" in said:
+            break
+        time.sleep(0.1)
     assert "__getitem__" in said, said
     assert signal_of(os.getpid()) and said_by(os.getpid()) == ""
     worker_said = len(said_by(worker))

@@ -36,28 +36,26 @@ def look(
 ) -> Look:
     """Look at these processes. What cannot be had is missing, with the reason, and never an error.
 
-    `patience` is shown what was seen, and says for how many seconds more it has to be looked at. Without it, somebody
-    knows already for how long the run has stood, and native stacks, whose pause makes the kernel forget that, are taken
-    at once. In `folder` a recorded process leaves its stacks by itself, where ptrace is refused.
+    `patience` is shown what was seen, and says for how many seconds more it has to be looked at. Native stacks come
+    last: their pause makes the kernel forget how long somebody has slept, and reading them fills pages that would look
+    as if the process had got on. In `folder` a recorded process leaves its stacks by itself, where ptrace is refused.
     """
     tell(f"looking at {len(pids)} processes")
     before = {pid: seen for pid in pids if (seen := processes.glance(pid)) is not None}
     first = stacks.dumps([pid for pid in before if tree.is_python(pid)])
     if folder is not None:
         first = _asked(first, recorded, folder)
-    before |= {pid: seen for pid in _others(pids) if (seen := processes.glance(pid)) is not None}
-    began = time.monotonic()
-    native = stacks.native_dumps(_unclear(first)) if patience is None else {}
-    time.sleep(max(APART - (time.monotonic() - began), 0.0))
+    # Counted from here: those that have ended meanwhile keep their first glance, and are told as ended.
+    before |= {pid: seen for pid in (*before, *_others(pids)) if (seen := processes.glance(pid)) is not None}
+    time.sleep(APART)
     found = _again(before, pids, first, recorded)
-    if patience is not None:
-        more = patience(found)
-        if more > 0:
-            tell(f"nothing moves; looking on for {more:.0f} s to tell stuck from slow")
-            time.sleep(more)
-            found = _again(before, pids, first, recorded)
-        tell("looking at native stacks")
-        native = stacks.native_dumps(_unclear(first))
+    more = patience(found) if patience is not None else 0.0
+    if more > 0:
+        tell(f"nothing moves; looking on for {more:.0f} s to tell stuck from slow")
+        time.sleep(more)
+        found = _again(before, pids, first, recorded)
+    tell("looking at native stacks")
+    native = stacks.native_dumps(_unclear(first))
     deep = {pid: dump for pid, dump in native.items() if dump.threads}
     return Look(
         [_with_reason(one, {**native, **first}) for one in found.processes],
