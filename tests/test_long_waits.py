@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from unstuck.inside.format import MASK, Kind
-from unstuck.model.evidence import Evidence, Failure, Loader, Process
+from unstuck.model.evidence import Evidence
+from unstuck.model.recorded import Failure, Loader, Process
 from unstuck.recordings.spikes import waits_of, with_spikes
 from unstuck.rules.discovery import all_rules
 from unstuck.rules.engine import judge_one

@@ -13,7 +13,7 @@ import pytest
 
 from stuck import wait_for
 from unstuck.inside import format as f
-from unstuck.model.evidence import Process
+from unstuck.model.recorded import Process
 from unstuck.probes import kernel, last_resort, look, processes
 from unstuck.recordings.facts import Facts
 from unstuck.recordings.reader import Recording

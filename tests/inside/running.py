@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import IO
 
 from unstuck.inside import format as f
-from unstuck.model.evidence import Process
+from unstuck.model.recorded import Process
 from unstuck.recordings.facts import Facts
 from unstuck.recordings.reader import Recording
 

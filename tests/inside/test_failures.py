@@ -9,7 +9,7 @@ import pytest
 from running import Run
 
 from unstuck.inside.format import Kind
-from unstuck.model.evidence import Failure
+from unstuck.model.recorded import Failure
 
 Recorded = Callable[..., Run]
 CLEAN = pytest.mark.skipif(sys.version_info < (3, 11), reason="before 3.11 a re-raise adds the raising frame again")

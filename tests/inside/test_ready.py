@@ -7,7 +7,7 @@ from pathlib import Path
 
 from running import Run, meanwhile
 
-from unstuck.model.evidence import Process
+from unstuck.model.recorded import Process
 
 Recorded = Callable[..., Run]
 Started = Callable[..., Run]

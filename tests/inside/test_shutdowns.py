@@ -9,7 +9,7 @@ import pytest
 from running import Run, meanwhile
 
 from unstuck.inside.format import Kind
-from unstuck.model.evidence import Process
+from unstuck.model.recorded import Process
 
 Recorded = Callable[..., Run]
 Started = Callable[..., Run]

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from .doing import IDLE, OWN, STARTING, TRAINING, USER, WAITING, doing, fetch_of, place, user_frame, waits_for_user
-from .evidence import Evidence, Process
+from .evidence import Evidence
 from .look import Gpu, Seen, Stack
 from .phrases import percent, short, size
 from .questions import newest_loader
+from .recorded import Process
 from .report import Activity
 from .standing import descendants, gets_on, idles, last_handed, main_stack, mains, moves, recorded, standing
 

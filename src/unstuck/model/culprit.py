@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from .doing import fetch_of, place, user_frame
-from .evidence import Evidence, Place
+from .evidence import Evidence
 from .look import Awaited, Seen, Stack
 from .phrases import duration, many, short, who
 from .questions import loader_name
+from .recorded import Place
 from .report import Finding, Remedy, Subject
 from .standing import fetching, recorded, standing
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from .evidence import Place
 from .look import Frame, Seen, Stack
 from .questions import is_users
+from .recorded import Place
 
 LOADER_FILES = ("torch/utils/data/dataloader.py", "stateful_dataloader/stateful_dataloader.py")
 WORKER_FILES = ("torch/utils/data/_utils/worker.py", "stateful_dataloader/worker.py")

@@ -5,189 +5,10 @@ A section that is None was not looked at. Times are seconds since the run began;
 
 from __future__ import annotations
 
-from typing import Any
-
 import msgspec
 
 from .look import Gpu, Sampled, Seen, Stack, Stall
-
-
-class Place(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A line of code."""
-
-    file: str
-    line: int = 0
-    function: str = ""
-
-
-class Timing(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Durations of one kind of event, all of them, in seconds."""
-
-    count: int = 0
-    total: float = 0.0
-    longest: float = 0.0
-    p50: float = 0.0
-    p95: float = 0.0
-    p99: float = 0.0
-
-    @property
-    def mean(self) -> float:
-        return self.total / self.count if self.count else 0.0
-
-
-class Spike(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A wait for a batch that took far longer than most, and the fetch it was waited for."""
-
-    at: float
-    seconds: float
-    batch: int  # of its pass
-    worker: int | None = None  # who fetched it
-    pid: int | None = None
-    fetch_seconds: float = 0.0
-    index: int | None = None  # of the sample that took longest
-    sample_seconds: float = 0.0  # 0: samples of this batch were not timed one by one
-    idle: int = 0  # other workers that had nothing to do for most of it
-
-
-class Loader(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One DataLoader of a process: how it was made and what it gave."""
-
-    number: int
-    type: str = ""
-    dataset: str = ""
-    created: Place | None = None
-    reads_at: Place | None = None
-    iterable: bool = False
-    batch_size: int | None = None
-    num_workers: int = 0
-    prefetch_factor: int | None = None
-    persistent_workers: bool = False
-    drop_last: bool = False
-    shuffle: bool = False
-    pin_memory: bool = False
-    in_order: bool = True
-    worker_init_fn: str | None = None
-    timeout: float = 0.0
-    sampler: str | None = None
-    batch_sampler: str | None = None
-    collate_fn: str | None = None
-    context: str | None = None
-    attributes: dict[str, Any] = {}
-    dataset_length: int | None = None
-    length: int | None = None
-    passes: int = 0
-    batches: int = 0
-    optimizer_steps: int = 0
-    waits: Timing = Timing()  # for every batch but the first of a pass
-    first_waits: Timing = Timing()
-    bodies: Timing = Timing()  # what the loop did with a batch, until it asked for the next
-    starts: Timing = Timing()  # creating the iterator, workers included
-    failed: str | None = None  # why an iterator could not be created
-    pids: list[int] = []  # workers, of the newest pass last
-    now: str = ""
-    now_since: float = 0.0
-    pass_batches: int = 0  # of the newest pass
-    shutdowns: Timing = Timing()  # ending its workers
-    skipped: Timing = Timing()  # those of `waits` before the first optimizer step: a resumed run passes over batches
-    skipped_bodies: float = 0.0  # seconds of `bodies` between them
-    spikes: list[Spike] = []  # the longest waits that stand out, as far back as the recording has its details
-    spiked: float = 0.0  # seconds of all waits that stand out
-    spiked_of: float = 0.0  # seconds of looping among which these were looked for
-
-
-class Fetching(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What fetching batches cost a process, for one loader (0 in a worker: it has only one)."""
-
-    loader: int
-    batches: int = 0
-    samples: int = 0
-    fetches: Timing = Timing()
-    sample_times: Timing = Timing()
-    collates: Timing = Timing()
-    cpu: Timing = Timing()
-    idle: Timing = Timing()
-    handovers: Timing = Timing()
-    now: str = ""
-    now_since: float = 0.0
-    index: int | str | None = None
-
-
-class Failure(msgspec.Struct, frozen=True, omit_defaults=True):
-    """An exception that a process left as its last words."""
-
-    how: str  # uncaught, thread, fetch (in a worker), feeder (its batch could not be sent)
-    type: str
-    message: str = ""
-    at: float = 0.0
-    thread: str = ""
-    frames: list[Place] = []
-    causes: list[tuple[str, str]] = []
-    paths: list[str] = []
-    index: int | str | None = None
-    indices: list[int | str] = []
-    batch: int | None = None
-    position: int | None = None
-    collating: bool = False
-    stage: str | None = None
-    item: str | None = None
-    shm_size: int | None = None
-    shm_free: int | None = None
-
-
-class Progress(msgspec.Struct, frozen=True, omit_defaults=True):
-    """How far the user's code says something has come."""
-
-    name: str
-    have: int
-    need: int = 0
-    unit: str = ""
-    since: float = 0.0
-
-
-class StageNow(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A stage of the user's own, or of an adapter's, that is open at the moment."""
-
-    name: str
-    item: str = ""
-    since: float = 0.0
-
-
-class Process(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One recorded process."""
-
-    node: str
-    pid: int
-    parent: int
-    role: str
-    rank: int | None = None
-    local_rank: int | None = None
-    world: int | None = None
-    worker: int | None = None
-    workers: int | None = None
-    opened: float = 0.0
-    last_sign: float = 0.0  # of the newest thing it wrote
-    ended: float | None = None
-    ended_how: str = ""
-    alive: bool = False
-    loaders: list[Loader] = []
-    fetching: list[Fetching] = []
-    stages: dict[str, Timing] = {}
-    progress: list[Progress] = []
-    optimizer_steps: int = 0
-    last_step: float | None = None
-    failures: list[Failure] = []  # the first that was raised, and the newest
-    cost: Timing = Timing()
-    size: int = 0  # of its recording
-    adapters_failed: list[str] = []
-    stack_signal: int = 0  # the signal at which it writes its stacks down; 0: none
-    threads_at_fork: int | None = None  # of its parent; None: it was not forked
-    thread_names_at_fork: list[str] = []
-    stages_now: list[StageNow] = []
-
-    @property
-    def failure(self) -> Failure | None:
-        """The newest: of a main process, the one that ended it."""
-        return self.failures[-1] if self.failures else None
+from .recorded import Loader, Process
 
 
 class Exit(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -208,6 +29,13 @@ class Memory(msgspec.Struct, frozen=True, omit_defaults=True):
     files: int = 0
     shared: int = 0
     descriptors: int | None = None
+    # Only in every fourth sample, because each costs a file to read. Counted since the process began.
+    threads: int | None = None
+    cpu: float | None = None  # seconds, of all threads
+    queued: float | None = None  # seconds its main thread was ready to run and had no processor
+    preempted: int | None = None  # times its main thread had to leave its processor to somebody else
+    read: int | None = None  # bytes it asked for, from files and pipes
+    from_disk: int | None = None  # bytes that had to be fetched from a disk for it
 
 
 class Sample(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -223,6 +51,8 @@ class Sample(msgspec.Struct, frozen=True, omit_defaults=True):
     shm_size: int | None = None
     shm_free: int | None = None
     disk_free: int | None = None
+    cached: int | None = None  # the page cache of the smallest memory cgroup, or of the machine
+    pressure: float | None = None  # share of the last ten seconds in which somebody waited for a disk
     processes: list[Memory] = []
 
 

@@ -7,8 +7,9 @@ from math import ceil
 from typing import NamedTuple
 
 from .doing import FETCHING, OWN, WAITING
-from .evidence import Evidence, Place
+from .evidence import Evidence
 from .look import Frame, Seen
+from .recorded import Place
 from .spending import COMPUTING, HANDING, RESTING, Time, asked_at, of_main, of_workers, spenders, worked, worker_pids
 
 INDICES = "possibly_batched_index"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import signal
 
-from .evidence import Failure, Place, Process
 from .look import Seen
+from .recorded import Failure, Place, Process
 
 UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from .evidence import Evidence, Exit, Failure, Host, Loader, Memory, Place, Process
+from .evidence import Evidence, Exit, Host, Memory
 from .phrases import many
+from .recorded import Failure, Loader, Place, Process
 
 LIBRARY = ("/site-packages/", "/dist-packages/", "/lib/python3", "/torchinductor_")
 SIGKILL = -9

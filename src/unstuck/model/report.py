@@ -6,7 +6,8 @@ from enum import Enum
 
 import msgspec
 
-from .evidence import Evidence, Place
+from .evidence import Evidence
+from .recorded import Place
 
 SCHEMA = 1
 

@@ -23,8 +23,9 @@ from .doing import (
     place,
     user_frame,
 )
-from .evidence import Evidence, Place
+from .evidence import Evidence
 from .look import Frame, Sampled, Seen, Stack
+from .recorded import Place
 from .report import Spent
 
 COMPUTING, COLLATING, HANDING, RESTING = "computing", "collating", "handing batches over", "idle"

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from .doing import BUILDING, ENDING, LOCK_FILE, TRAINING, WAITING, doing, fetch_of, is_idle_worker, user_frame
-from .evidence import Evidence, Fetching, Process
+from .evidence import Evidence
 from .look import Frame, Seen, Stack, Task, own_calls
+from .recorded import Fetching, Process
 
 LONG = 10.0  # seconds without any sign of life or progress before it counts as standing: the stall clock's own least
 BUSY = 0.5  # of a core

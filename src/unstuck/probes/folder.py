@@ -8,7 +8,8 @@ import msgspec
 
 from ..errors import UserError
 from ..inside import format as f
-from ..model.evidence import Exit, Loader, Process, Run
+from ..model.evidence import Exit, Run
+from ..model.recorded import Loader, Process
 from ..recordings.facts import Facts
 from ..recordings.reader import Recording, Unfinished
 from ..recordings.spikes import Waits, waits_of, with_spikes

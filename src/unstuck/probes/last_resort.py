@@ -8,8 +8,8 @@ import signal
 import time
 from pathlib import Path
 
-from ..model.evidence import Process
 from ..model.look import Frame, Stack
+from ..model.recorded import Process
 from . import kernel
 from .stacks import OURS
 

@@ -6,8 +6,8 @@ import os
 import time
 from pathlib import Path
 
-from ..model.evidence import Process
 from ..model.look import Awaited, Frame, Stack
+from ..model.recorded import Process
 from . import descriptors, kernel
 
 FILE_LOCK = "filelock"

@@ -9,8 +9,8 @@ from pathlib import Path
 import msgspec
 
 from ..model.doing import is_idle_worker
-from ..model.evidence import Process
 from ..model.look import Seen, Stack
+from ..model.recorded import Process
 from . import descriptors, kernel, last_resort, locks, processes, roles, stacks, tree
 
 APART = 1.0  # seconds between the looks

@@ -10,7 +10,7 @@ import msgspec
 
 from ..inside import format as f
 from ..inside.format import Kind
-from ..model.evidence import Failure, Fetching, Loader, Process, Progress, StageNow, Timing
+from ..model.recorded import Failure, Fetching, Loader, Process, Progress, StageNow, Timing
 from .reader import FETCH_KINDS, LOADER_KINDS, BoardEntry, Recording
 
 PHASES = {

@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from ..inside import format as f
 from ..inside.format import Kind
-from ..model.evidence import Loader, Process, Spike
+from ..model.recorded import Loader, Process, Spike
 from .reader import Recording, Words
 
 TIMES = 10.0  # the median wait: what is shorter belongs to the usual ups and downs

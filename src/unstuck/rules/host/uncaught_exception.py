@@ -19,9 +19,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ...model.evidence import Evidence, Process
+from ...model.evidence import Evidence
 from ...model.phrases import line, said, short, who
 from ...model.questions import STARTING, loader_name, newest_loader, reached, user_line
+from ...model.recorded import Process
 from ...model.report import Finding, Remedy, Subject, Symptom
 from ...model.rule import rule
 

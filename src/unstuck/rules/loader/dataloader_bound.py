@@ -30,10 +30,11 @@ from collections.abc import Iterator
 from math import ceil
 
 from ...model.doing import FETCHING, WAITING
-from ...model.evidence import Evidence, Fetching, Loader, Process
+from ...model.evidence import Evidence
 from ...model.loops import Loop, loops
 from ...model.phrases import duration, line, many, percent, short
 from ...model.questions import host_of, is_users, loader_name, training_loaders, workers_of
+from ...model.recorded import Fetching, Loader, Process
 from ...model.report import Finding, Remedy, Subject, Symptom
 from ...model.rule import rule
 from ...model.spending import Time

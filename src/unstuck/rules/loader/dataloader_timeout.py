@@ -19,9 +19,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ...model.evidence import Evidence, Failure, Fetching, Process
+from ...model.evidence import Evidence
 from ...model.phrases import duration, said, who
 from ...model.questions import newest_loader, user_line, workers_of
+from ...model.recorded import Failure, Fetching, Process
 from ...model.report import Finding, Remedy, Subject, Symptom
 from ...model.rule import rule
 

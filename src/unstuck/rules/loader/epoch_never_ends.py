@@ -24,9 +24,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from math import ceil
 
-from ...model.evidence import Evidence, Loader, Process
+from ...model.evidence import Evidence
 from ...model.phrases import many
 from ...model.questions import loader_name, training_loaders
+from ...model.recorded import Loader, Process
 from ...model.report import Finding, Remedy, Symptom
 from ...model.rule import rule
 

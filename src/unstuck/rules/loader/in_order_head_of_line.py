@@ -26,9 +26,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from math import ceil
 
-from ...model.evidence import Evidence, Loader, Spike
+from ...model.evidence import Evidence
 from ...model.phrases import duration, many, percent, short
 from ...model.questions import is_users, loader_name, training_loaders
+from ...model.recorded import Loader, Spike
 from ...model.report import Finding, Remedy, Subject, Symptom
 from ...model.rule import rule
 

@@ -23,9 +23,10 @@ from collections.abc import Iterator
 
 from ...model.culprit import culprit, found
 from ...model.doing import ENDING, doing, fetch_of, place, user_frame
-from ...model.evidence import Evidence, Loader, Process
+from ...model.evidence import Evidence
 from ...model.phrases import duration, many, short
 from ...model.questions import loader_name
+from ...model.recorded import Loader, Process
 from ...model.report import Finding, Remedy, Symptom
 from ...model.rule import rule
 from ...model.standing import LONG, main_stack, mains, standing, workers

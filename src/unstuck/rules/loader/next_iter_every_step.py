@@ -22,9 +22,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ...model.evidence import Evidence, Loader
+from ...model.evidence import Evidence
 from ...model.phrases import duration, many, percent
 from ...model.questions import loader_name
+from ...model.recorded import Loader
 from ...model.report import Finding, Remedy, Symptom
 from ...model.rule import rule
 

@@ -22,9 +22,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ...model.evidence import Evidence, Failure, Loader, Process
+from ...model.evidence import Evidence
 from ...model.phrases import duration, many, said, size, who
 from ...model.questions import abnormal_worker_exits, host_of
+from ...model.recorded import Failure, Loader, Process
 from ...model.report import Finding, Remedy, Subject, Symptom
 from ...model.rule import rule
 

@@ -24,9 +24,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import pairwise
 
-from ...model.evidence import Evidence, Host, Loader, Process
+from ...model.evidence import Evidence, Host
 from ...model.phrases import duration, ending, many, size, who
 from ...model.questions import SIGKILL, abnormal_worker_exits, host_of, last_memory, oom_kills
+from ...model.recorded import Loader, Process
 from ...model.report import Finding, Remedy, Symptom
 from ...model.rule import rule
 

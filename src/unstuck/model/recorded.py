@@ -1,0 +1,274 @@
+"""What one recorded process says of itself. Times are seconds since the run began; sizes are bytes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+
+class Place(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A line of code."""
+
+    file: str
+    line: int = 0
+    function: str = ""
+
+
+class Timing(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Durations of one kind of event, all of them, in seconds."""
+
+    count: int = 0
+    total: float = 0.0
+    longest: float = 0.0
+    p50: float = 0.0
+    p95: float = 0.0
+    p99: float = 0.0
+
+    @property
+    def mean(self) -> float:
+        return self.total / self.count if self.count else 0.0
+
+
+class Spike(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A wait for a batch that took far longer than most, and the fetch it was waited for."""
+
+    at: float
+    seconds: float
+    batch: int  # of its pass
+    worker: int | None = None  # who fetched it
+    pid: int | None = None
+    fetch_seconds: float = 0.0
+    index: int | None = None  # of the sample that took longest
+    sample_seconds: float = 0.0  # 0: samples of this batch were not timed one by one
+    idle: int = 0  # other workers that had nothing to do for most of it
+
+
+class Pass(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A pass over a loader that came to its end: nobody broke out of it."""
+
+    number: int  # the first is 1
+    batches: int
+    at: float = 0.0
+
+
+class State(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A dataset at the beginning of a pass, as the process that holds this copy of it has it."""
+
+    at: float
+    number: int  # of the pass, as this process counts them: the first is 1
+    numbers: dict[str, int] = {}  # whole numbers among its attributes
+    # Random generators it can draw from ("self.rng", and "random", "numpy", "torch" for the global ones): what stands
+    # for the state of each before the first batch of the pass, and after it ("": it was not looked at again).
+    generators: dict[str, tuple[str, str]] = {}
+
+
+class Handed(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One batch that a process has made, looked at once it was collated."""
+
+    at: float
+    batch: int  # of this process, the first is 0
+    tensors: int = 0
+    size: int = 0  # of what the tensors show
+    storage: int = 0  # of the memory they are views of, which is what is handed over
+
+
+class Loader(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One DataLoader of a process: how it was made and what it gave."""
+
+    number: int
+    type: str = ""
+    dataset: str = ""
+    created: Place | None = None
+    reads_at: Place | None = None
+    iterable: bool = False
+    batch_size: int | None = None
+    num_workers: int = 0
+    prefetch_factor: int | None = None
+    persistent_workers: bool = False
+    drop_last: bool = False
+    shuffle: bool = False
+    pin_memory: bool = False
+    in_order: bool = True
+    worker_init_fn: str | None = None
+    timeout: float = 0.0
+    sampler: str | None = None
+    batch_sampler: str | None = None
+    collate_fn: str | None = None
+    context: str | None = None
+    attributes: dict[str, Any] = {}
+    dataset_length: int | None = None
+    length: int | None = None
+    passes: int = 0
+    batches: int = 0
+    optimizer_steps: int = 0
+    waits: Timing = Timing()  # for every batch but the first of a pass
+    first_waits: Timing = Timing()
+    bodies: Timing = Timing()  # what the loop did with a batch, until it asked for the next
+    starts: Timing = Timing()  # creating the iterator, workers included
+    failed: str | None = None  # why an iterator could not be created
+    pids: list[int] = []  # workers, of the newest pass last
+    now: str = ""
+    now_since: float = 0.0
+    pass_batches: int = 0  # of the newest pass
+    shutdowns: Timing = Timing()  # ending its workers
+    skipped: Timing = Timing()  # those of `waits` before the first optimizer step: a resumed run passes over batches
+    skipped_bodies: float = 0.0  # seconds of `bodies` between them
+    spikes: list[Spike] = []  # the longest waits that stand out, as far back as the recording has its details
+    spiked: float = 0.0  # seconds of all waits that stand out
+    spiked_of: float = 0.0  # seconds of looping among which these were looked for
+    containers: dict[str, int] = {}  # lists, dicts and the like among the dataset's attributes: how many items each has
+    ended: list[Pass] = []  # the first sixteen, then those that brought another number of batches than the one before
+    states: list[State] = []  # of the main process's own copy of the dataset
+    resumed: list[float] = []  # when a saved state was loaded into it
+    sent: int = 0  # bytes that were written to workers while they were started: the dataset, where it is pickled
+
+
+class Fetching(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What fetching batches cost a process, for one loader (0 in a worker: it has only one)."""
+
+    loader: int
+    batches: int = 0
+    samples: int = 0
+    fetches: Timing = Timing()
+    sample_times: Timing = Timing()
+    collates: Timing = Timing()
+    cpu: Timing = Timing()
+    idle: Timing = Timing()
+    handovers: Timing = Timing()
+    now: str = ""
+    now_since: float = 0.0
+    index: int | str | None = None
+    handed: list[Handed] = []
+    # What stands for the content of the first batches of a pass, in order, by pass: of iterable datasets only.
+    digests: list[list[int]] = []
+    dropped: int = 0  # samples of batches that remained incomplete at the end of a stream and were dropped
+    states: list[State] = []
+
+
+class ShmFile(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A file in /dev/shm."""
+
+    name: str
+    size: int
+    age: float = 0.0  # seconds since it was written
+    owner: int | None = None  # the pid that torch puts into its files' names
+    owner_alive: bool = False
+
+
+class Failure(msgspec.Struct, frozen=True, omit_defaults=True):
+    """An exception that a process left as its last words."""
+
+    how: str  # uncaught, thread, fetch (in a worker), feeder (its batch could not be sent)
+    type: str
+    message: str = ""
+    at: float = 0.0
+    thread: str = ""
+    frames: list[Place] = []
+    causes: list[tuple[str, str]] = []
+    paths: list[str] = []
+    index: int | str | None = None
+    indices: list[int | str] = []
+    batch: int | None = None
+    position: int | None = None
+    collating: bool = False
+    stage: str | None = None
+    item: str | None = None
+    shm_size: int | None = None
+    shm_free: int | None = None
+    shm_files: list[ShmFile] = []  # where there was no space left: the largest
+    shm_count: int = 0  # and how many there were
+    shapes: list[str] = []  # where a batch could not be collated: its samples one by one
+    unpicklable: list[str] = []  # where workers could not be started: "dataset.lock (_thread.lock)"
+    descriptors: dict[str, int] = {}  # where they ran out: how many of which kind were open
+    open_files: list[str] = []  # and some of the files
+    descriptor_limit: int | None = None
+    maps: int | None = None  # where memory could not be mapped: how many mappings there were
+    maps_limit: int | None = None
+
+
+class Graph(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The largest autograd graph that a variable held on to after an optimizer step."""
+
+    at: float
+    step: int
+    nodes: int
+    tensors: int = 1
+    where: Place | None = None  # the function whose variable it is
+    limited: bool = False  # there are more nodes than were counted
+
+
+class Metric(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A value that the user's code or its logger told."""
+
+    name: str
+    value: float
+    step: int
+    at: float
+
+
+class Saved(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A checkpoint, or whatever else was written with torch.save."""
+
+    path: str
+    at: float
+    seconds: float
+
+
+class Progress(msgspec.Struct, frozen=True, omit_defaults=True):
+    """How far the user's code says something has come."""
+
+    name: str
+    have: int
+    need: int = 0
+    unit: str = ""
+    since: float = 0.0
+
+
+class StageNow(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A stage of the user's own, or of an adapter's, that is open at the moment."""
+
+    name: str
+    item: str = ""
+    since: float = 0.0
+
+
+class Process(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One recorded process."""
+
+    node: str
+    pid: int
+    parent: int
+    role: str
+    rank: int | None = None
+    local_rank: int | None = None
+    world: int | None = None
+    worker: int | None = None
+    workers: int | None = None
+    opened: float = 0.0
+    last_sign: float = 0.0  # of the newest thing it wrote
+    ended: float | None = None
+    ended_how: str = ""
+    alive: bool = False
+    loaders: list[Loader] = []
+    fetching: list[Fetching] = []
+    stages: dict[str, Timing] = {}
+    progress: list[Progress] = []
+    optimizer_steps: int = 0
+    last_step: float | None = None
+    failures: list[Failure] = []  # the first that was raised, and the newest
+    cost: Timing = Timing()
+    size: int = 0  # of its recording
+    adapters_failed: list[str] = []
+    stack_signal: int = 0  # the signal at which it writes its stacks down; 0: none
+    threads_at_fork: int | None = None  # of its parent; None: it was not forked
+    thread_names_at_fork: list[str] = []
+    stages_now: list[StageNow] = []
+    graphs: list[Graph] = []
+    metrics: list[Metric] = []  # the newest of each name
+    saved: list[Saved] = []
+
+    @property
+    def failure(self) -> Failure | None:
+        """The newest: of a main process, the one that ended it."""
+        return self.failures[-1] if self.failures else None
