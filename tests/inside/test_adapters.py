@@ -17,8 +17,12 @@ ADAPTERS = sorted(path.stem for path in (INSIDE / "adapters").glob("*.py") if pa
 TINY = """
 import multiprocessing, subprocess, sys, threading, warnings
 import torch
-from torch.utils.data import DataLoader
+from torch.utils.data import DataLoader, IterableDataset
 from torch.utils.file_baton import FileBaton
+
+class Stream(IterableDataset):
+    def __iter__(self):
+        return iter(torch.arange(7.0))
 
 def fail():
     raise ValueError("on purpose")
@@ -26,11 +30,15 @@ def fail():
 def train(loader):
     weight = torch.nn.Parameter(torch.zeros(1))
     optimizer = torch.optim.SGD([weight], lr=0.1)
+    kept = []
     for batch in loader:
         weight.grad = torch.ones(1)
         optimizer.step()
+        kept.append(b"1" * (1 << 20))
 
-train(DataLoader(torch.arange(12.0), batch_size=2, num_workers=2))
+train(DataLoader(torch.arange(128.0), batch_size=2, num_workers=2))
+for batch in DataLoader(Stream(), batch_size=4, num_workers=2, drop_last=True):
+    pass
 subprocess.run(["true"])
 sys.stderr = open("/dev/null", "w")
 child = multiprocessing.Process(target=fail)
@@ -46,8 +54,10 @@ import warnings
 warnings.simplefilter("ignore")
 import torch
 from torchdata.stateful_dataloader import StatefulDataLoader
-for batch in StatefulDataLoader(torch.arange(12.0), batch_size=2, num_workers=2):
+loader = StatefulDataLoader(torch.arange(12.0), batch_size=2, num_workers=2)
+for batch in loader:
     pass
+loader.load_state_dict(loader.state_dict())
 """
 
 

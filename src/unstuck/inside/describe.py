@@ -20,6 +20,7 @@ PARAMETERS = (
     "in_order",
 )
 ATTRIBUTES = 16
+CONTAINERS = (list, tuple, dict, set)
 ITERABLE = 1  # torch's _DatasetKind.Iterable
 SECRET = re.compile(r"token|secret|passw|credential|api_?key", re.IGNORECASE)
 
@@ -35,8 +36,8 @@ def describe_loader(loader: Any) -> dict[str, Any]:
         shuffle=type(sampler).__name__ == "RandomSampler",
         collate_fn=_name(own.get("collate_fn")),
         worker_init_fn=_name(own.get("worker_init_fn")),
-        context=_context(own),
-        created=_user_line(sys._getframe(1)),
+        context=start_method(own),
+        created=user_line(sys._getframe(1)),
         **_describe_dataset(own.get("dataset"), own.get("_dataset_kind", 0)),
     )
     return known
@@ -69,6 +70,11 @@ def _describe_dataset(dataset: Any, kind: int) -> dict[str, Any]:
         "iterable": iterable,
         "reads_at": _code(inner, ("__iter__",) if iterable else ("__getitem__", "__getitems__")),
         "attributes": _attributes(inner),
+        "containers": {
+            name: len(value)
+            for name, value in list(attributes_of(inner).items())[:ATTRIBUTES]
+            if type(value) in CONTAINERS and len(value) > 1
+        },
     }
 
 
@@ -80,7 +86,7 @@ def _attributes(dataset: Any) -> dict[str, Any]:
             found[name] = value
         elif type(value) is str:
             found[name] = "[redacted]" if SECRET.search(name) else value[:200]
-        elif type(value) in (list, tuple, dict, set):
+        elif type(value) in CONTAINERS:
             found[name] = f"{type(value).__name__} of {len(value)}"
         else:
             found[name] = type(value).__name__
@@ -107,7 +113,7 @@ def _name(value: object) -> str | None:
     return f"{getattr(value, '__module__', '')}.{getattr(value, '__qualname__', type(value).__name__)}"
 
 
-def _context(own: dict[str, Any]) -> str | None:
+def start_method(own: dict[str, Any]) -> str | None:
     context = own.get("_DataLoader__multiprocessing_context")
     if context is None:
         multiprocessing = sys.modules.get("multiprocessing")
@@ -127,7 +133,7 @@ def _code(dataset: object, names: tuple[str, ...]) -> dict[str, Any] | None:
     return None
 
 
-def _user_line(frame: FrameType | None) -> dict[str, Any] | None:
+def user_line(frame: FrameType | None) -> dict[str, Any] | None:
     """The first line up the stack that is neither ours nor a library's."""
     while frame is not None:
         file = frame.f_code.co_filename

@@ -13,6 +13,7 @@ from typing import Any
 from . import format as f
 from .exits import note_dead_workers
 from .guard import HERE, clean, is_library, quietly
+from .limits import used_up
 from .process import process
 from .recorder import clock
 
@@ -55,6 +56,7 @@ def describe(error: BaseException, how: str, facts: dict[str, Any]) -> dict[str,
         "causes": _causes(error),
         "paths": _paths(error, [frame for frame, _ in frames], everywhere="position" in facts),
         "shm": _shm(),
+        **used_up(_chain(error), [message_of(one) for one in _chain(error)]),
     }
     known.update(facts)
     return known
@@ -79,15 +81,18 @@ def _frames(trace: TracebackType | None) -> Any:
         trace = trace.tb_next
 
 
-def _causes(error: BaseException) -> list[dict[str, str]]:
-    causes: list[dict[str, str]] = []
-    seen = {id(error)}
-    following = error.__cause__ or error.__context__
-    while following is not None and id(following) not in seen and len(causes) < 4:
-        seen.add(id(following))
-        causes.append({"type": type(following).__name__, "message": message_of(following)[:300]})
+def _chain(error: BaseException) -> list[BaseException]:
+    """The error, what led to it, and so on."""
+    chain: list[BaseException] = []
+    following: BaseException | None = error
+    while following is not None and len(chain) < 5 and id(following) not in [id(one) for one in chain]:
+        chain.append(following)
         following = following.__cause__ or following.__context__
-    return causes
+    return chain
+
+
+def _causes(error: BaseException) -> list[dict[str, str]]:
+    return [{"type": type(one).__name__, "message": message_of(one)[:300]} for one in _chain(error)[1:]]
 
 
 def _paths(error: BaseException, frames: list[FrameType], *, everywhere: bool) -> list[str]:

@@ -16,7 +16,9 @@ from .guard import Guard, clean, is_ours
 from .indices import NO_INDEX, NOT_TAKEN, Indices, numbers_of
 from .process import process
 from .recorder import Recorder, clock
+from .shapes import of_batch
 from .stacks import stacks
+from .worker_facts import WorkerFacts
 
 SOON, MANY = 100_000_000, 256  # nanoseconds, batches or samples: what is remembered is written down
 # One batch in eight, in 64 where they are short: a thread's processor time is a system call, and what we cost repeats.
@@ -29,9 +31,9 @@ class Stream:
     """What one process fetches for one loader: all of it so far, and the batch at hand."""
 
     __slots__ = (
-        "batches", "collates", "cpu", "cpu_began", "cpus", "due", "ended", "fetches", "full", "guard", "idle",
-        "in_worker", "loader", "odd", "pending", "phase", "recorder", "sample_times", "samples", "seldom", "slot",
-        "spent", "started", "unit", "words", "written",
+        "batches", "collates", "cpu", "cpu_began", "cpus", "due", "ended", "facts", "fetches", "full", "guard", "idle",
+        "in_worker", "loader", "look_at", "odd", "pending", "phase", "recorder", "sample_times", "samples", "seldom",
+        "slot", "spent", "started", "unit", "words", "written",
     )  # fmt: skip
 
     def __init__(self, recorder: Recorder, loader: int, guard: Guard) -> None:
@@ -48,6 +50,8 @@ class Stream:
         # Batches that are not written down yet; of those that were taken as one: begin, end, samples.
         self.pending: list[Indices | tuple[int, int, int]] = []
         self.cpus: list[int] = []
+        self.facts = WorkerFacts(recorder) if self.in_worker else None
+        self.look_at = 0  # number of batches after which one is looked at; 0: none is
         self.odd: Indices | None = None  # the batch at hand, if one of its indices is no plain number
         self.slot = recorder.board_slot(Kind.FETCH, loader)
         self.phase = (self.slot >> 3) + f.L_PHASE
@@ -101,6 +105,18 @@ class Stream:
         self.spent += clock() - now
         if now > self.due or len(self.pending) >= MANY:
             self.settle()
+
+    def pass_begins(self, fetcher: Any) -> None:
+        """torch makes a fetcher for every pass."""
+        if self.facts is not None:
+            iterable = type(fetcher).__name__ == "_IterableDatasetFetcher"
+            self.facts.pass_begins(fetcher.dataset, self.batches, iterable=iterable)
+            self.look_at = self.facts.due
+
+    def looks(self, fetcher: Any, data: Any) -> None:
+        if self.facts is not None:
+            self.facts.looks(fetcher.dataset, data, self.batches)
+            self.look_at = self.facts.due
 
     def rests(self, index: Any) -> None:
         """The dataset has ended, or raised: there is no batch, but there may have been samples."""
@@ -188,8 +204,12 @@ class Stream:
         """There is no batch. An error is kept with what the fetcher was about."""
         if not isinstance(error, StopIteration):
             self.keep(error, index, fetcher)
-        if self.recorder is process.recorder:
-            self.rests(index)
+        if self.recorder is not process.recorder:
+            return
+        if isinstance(error, StopIteration) and type(index) is Indices and len(index.marks) > 1:
+            # There were samples, and no batch of them: it stayed incomplete and was dropped.
+            self.recorder.note(Kind.DROPPED, self.loader, clock(), 0, len(index.marks) - 1)
+        self.rests(index)
 
     def keep(self, error: Exception, index: Any, fetcher: Any) -> None:
         """In a worker at once, in the main process only if it ends the program."""
@@ -205,6 +225,8 @@ class Stream:
         }
         if isinstance(index, list):
             facts["indices"] = [one for one in list.__iter__(index) if type(one) in (int, str)][:SHOWN]
+        if facts["collating"]:
+            facts["shapes"] = of_batch(error.__traceback__)
         if self.in_worker:
             exceptions.keep(error, "fetch", **facts)
         else:
@@ -238,6 +260,7 @@ def meet(fetcher: Any, guard: Guard) -> tuple[Stream | None, bool]:
         stream = _streams[loader] = Stream(recorder, loader, guard)
     # The dataset may be handed the whole list, as a type it may look at: asked once, the way torch asks.
     whole = type(fetcher).__name__ == "_MapDatasetFetcher" and bool(getattr(fetcher.dataset, "__getitems__", None))
+    stream.pass_begins(fetcher)
     known = fetcher._unstuck = (stream, bool(fetcher.auto_collation) and not whole)
     return known
 

@@ -71,7 +71,7 @@ class Kind:
     WAIT = 5  # ring: a batch, b pass, c nanoseconds of the body before; board: b pass, and the live words
     FIRST_WAIT = 6  # totals
     BODY = 7  # totals; board as WAIT: the batch has arrived and the loop's body runs
-    PASS_END = 8  # ring: a batches, b pass
+    PASS_END = 8  # ring, and the first notes: a batches, b pass
     FETCH = 9  # ring: a samples, b nanoseconds of collate, c first index; board: a batches, b samples, c index
     SAMPLE = 10  # ring: a index, b position in the stream; board as FETCH, with the index as text if no number
     COLLATE = 11  # totals; board as FETCH
@@ -85,6 +85,13 @@ class Kind:
     ADAPTER_FAILED = 19  # notes: a what happened (string)
     LENGTH = 20  # notes: a length of the dataset plus one, b length of the loader plus one
     FETCH_CPU = 21  # totals: processor time of the fetching thread
+    HANDED = 23  # notes: a batch that was looked at; the batch as duration, a tensors, b bytes, c bytes of storage
+    STATE = 24  # notes: a pass, b 1 after its first batch, c a dataset's numbers and generators (string, JSON)
+    DIGESTS = 25  # notes: a pass, c what stands for the content of its first batches (string, JSON)
+    DROPPED = 26  # notes: a samples of a batch that remained incomplete
+    GRAPH = 27  # notes: a step, b nodes, c the rest (string, JSON)
+    RESUMED = 28  # notes: a saved state was loaded into the loader
+    SENT = 29  # notes: a bytes that were written while workers were started
     SHUTDOWN = 22  # totals; ring: a pass, b workers; board as LOADER: its workers are being ended
 
 

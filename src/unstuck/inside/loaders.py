@@ -7,11 +7,13 @@ from operator import sub
 from typing import Any
 
 from . import exits
-from . import format as f
+from .cursors import Cursor
 from .describe import describe_iterator, describe_loader, type_name
-from .exceptions import message_of
+from .exceptions import message_of, remember
 from .fetches import belongs_to
 from .format import ROLE_MAIN, Kind
+from .loader_facts import LoaderFacts
+from .pickling import culprits
 from .process import process, write_rank
 from .recorder import Recorder, clock
 from .weak import ByIdentity
@@ -21,14 +23,16 @@ class Entry:
     """One DataLoader: its number, how often it was iterated, how much it gave."""
 
     __slots__ = (
-        "batches", "begun", "bodies", "cursor", "dataset_length", "description", "due", "first_waits", "key", "length",
-        "live", "number", "passes", "pending", "pids", "recorder", "slot", "spent", "starts", "steps", "waits",
+        "batches", "begun", "bodies", "cursor", "dataset_length", "description", "due", "facts", "first_waits", "key",
+        "length", "live", "number", "passes", "pending", "pids", "recorder", "slot", "spent", "starts", "steps",
+        "waits",
     )  # fmt: skip
 
     def __init__(self, number: int, key: str, description: str) -> None:
         self.number = number
         self.key = key
         self.description = description
+        self.facts = LoaderFacts(number)
         self.recorder: Recorder | None = None
         self.passes = self.batches = self.steps = 0
         self.length = 0
@@ -122,75 +126,10 @@ class Entry:
         if pids != self.pids:  # persistent workers stay the same
             self.pids = pids
             exits.has_workers(iterator)
+            self.facts.workers_started(recorder)
             for number, pid in enumerate(pids):
                 recorder.note(Kind.WORKER, self.number, now, 0, pid, number)
         recorder.cost(clock() - now)
-
-
-class Cursor:
-    """Where one iterator stands. A step is what lies between two calls of its `__next__`."""
-
-    __slots__ = (
-        "arrived", "batch", "entry", "number", "phase", "recorder", "steps_seen", "words",
-    )  # fmt: skip
-
-    def __init__(self, entry: Entry, recorder: Recorder) -> None:
-        self.entry = entry
-        self.number = entry.passes
-        self.batch = self.arrived = 0
-        self.bind(recorder)
-
-    def bind(self, recorder: Recorder) -> None:
-        self.words = recorder.words
-        self.phase = self.entry.live + f.L_PHASE
-        self.steps_seen = process.optimizer_steps
-        self.recorder = recorder  # last: a signal handler may raise on any line above
-
-    def arrives(self, start: int) -> None:
-        """A batch is here. All in one place, because this runs for every step there is.
-
-        What is going on is on the board at once; that it was so is written down together with the steps around it,
-        after a tenth of a second at the latest: in one go, that costs a quarter.
-        """
-        now = clock()
-        words, batch, entry, phase, arrived = self.words, self.batch, self.entry, self.phase, self.arrived
-        pending = entry.pending
-        pending.append((start, batch, self.number, now, arrived))
-        self.arrived = now
-        self.batch = batch + 1
-        entry.batches = batches = entry.batches + 1
-        words[phase + 1] = batches
-        steps = process.optimizer_steps
-        if arrived and steps != self.steps_seen:
-            entry.steps += steps - self.steps_seen
-            words[phase + 2] = entry.steps
-        self.steps_seen = steps
-        words[phase] = now << 2 | 1  # LOADER_BODY
-        if not batch & 7:
-            entry.spent += (clock() - now) << 3  # one in eight stands for all
-        if now > entry.due or len(pending) >= MANY:
-            entry.settle()
-
-    def body_ends(self, now: int) -> None:
-        """The last body of a pass, which no further batch follows."""
-        entry = self.entry
-        if self.arrived:
-            self.recorder.total(entry.bodies, now - self.arrived)
-            entry.steps += process.optimizer_steps - self.steps_seen
-            self.arrived = 0
-
-    def ends(self, start: int) -> None:
-        now = clock()
-        entry, recorder = self.entry, self.recorder
-        self.body_ends(start)
-        process.settle()
-        recorder.event(Kind.PASS_END, entry.number, start, now - start, self.batch, self.number)
-        entry.show(Kind.PASS_END, now, self.batch)
-
-    def fails(self, error: Exception) -> None:
-        """An exception is leaving `__next__`: learn who died before the parent's own clean-up reaps them."""
-        process.settle()
-        exits.note_dead_workers(exits.PATIENCE if isinstance(error, BROKEN) else 0)
 
 
 def renew(iterator: Any) -> Cursor | None:
@@ -244,14 +183,22 @@ def note_length(loader: Any, length: int) -> None:
 
 def begin_pass(loader: Any) -> None:
     entry = entry_of(loader)
-    if entry is not None:
+    if entry is not None and entry.recorder is not None:
         entry.begin_pass()
+        entry.facts.pass_begins(entry.recorder, loader, entry.passes)
 
 
 def pass_failed(loader: Any, error: Exception) -> None:
     entry = entry_of(loader)
     if entry is not None:
         entry.pass_failed(error)
+        remember(error, {"unpicklable": culprits(loader, error)})
+
+
+def note_resumed(loader: Any) -> None:
+    entry = entry_of(loader)
+    if entry is not None and entry.recorder is not None:
+        entry.recorder.note(Kind.RESUMED, entry.number, clock(), 0)
 
 
 def pass_begun(loader: Any, iterator: Any) -> None:
@@ -285,8 +232,7 @@ def _when_gone(entry: Entry) -> None:
 
 
 STANDARD_SAMPLERS = ("SequentialSampler", "RandomSampler", "BatchSampler")
-SOON, MANY = 100_000_000, 64  # nanoseconds, steps: what is remembered is written down
-BROKEN = (OSError, EOFError, RuntimeError)  # what a dying worker looks like from here, a moment before its status shows
+SOON = 100_000_000  # nanoseconds: what is remembered is written down
 _entries: ByIdentity[Entry] = ByIdentity(_when_gone)
 _gone: dict[str, Entry] = {}  # loaders that no longer exist, by what makes a new one the same
 _count: list[None] = []

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+from .cursors import Cursor
 from .format import Kind
-from .loaders import Cursor, Entry
+from .loaders import Entry
 from .process import process
 from .recorder import Recorder, clock
 

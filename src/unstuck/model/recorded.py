@@ -267,6 +267,7 @@ class Process(msgspec.Struct, frozen=True, omit_defaults=True):
     graphs: list[Graph] = []
     metrics: list[Metric] = []  # the newest of each name
     saved: list[Saved] = []
+    crash: list[Place] = []  # its Python stack when native code crashed it, the innermost last; paths may be shortened
 
     @property
     def failure(self) -> Failure | None:

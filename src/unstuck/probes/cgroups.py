@@ -15,6 +15,7 @@ class MemoryUse(NamedTuple):
     used: int | None
     peak: int | None
     oom_kills: dict[str, int]
+    cached: int | None = None
 
 
 def memory(pid: int) -> MemoryUse:
@@ -22,12 +23,13 @@ def memory(pid: int) -> MemoryUse:
     kills = {str(folder): count for folder in chain if (count := _oom_kills(folder)) is not None}
     limited = [(limit, folder) for folder in chain if (limit := _limit(folder)) is not None]
     if not limited:
-        return MemoryUse(None, None, None, kills)
+        return MemoryUse(None, None, None, kills, None)
     limit, folder = min(limited)
     current = _number(folder / "memory.current", folder / "memory.usage_in_bytes")
     peak = _number(folder / "memory.peak", folder / "memory.max_usage_in_bytes")
-    used = None if current is None else max(current - _page_cache(folder), 0)
-    return MemoryUse(limit, used, peak, kills)
+    cached = _page_cache(folder)
+    used = None if current is None else max(current - cached, 0)
+    return MemoryUse(limit, used, peak, kills, cached)
 
 
 def oom_kills_now(folders: list[str]) -> dict[str, int]:

@@ -13,19 +13,22 @@ import msgspec
 from ..model.evidence import Memory, Sample
 from . import cgroups
 from .kernel import descriptors as count
+from .kernel import queued, stat
 
-OF_MEMINFO = re.compile(rb"^(MemAvailable|MemTotal):\s+(\d+)", re.MULTILINE)
+OF_MEMINFO = re.compile(rb"^(MemAvailable|MemTotal|Cached):\s+(\d+)", re.MULTILINE)
 OF_VMSTAT = re.compile(rb"^(oom_kill) (\d+)", re.MULTILINE)
-OF_STATUS = re.compile(rb"^(RssAnon|RssFile|RssShmem):\s+(\d+)", re.MULTILINE)
+OF_STATUS = re.compile(rb"^(RssAnon|RssFile|RssShmem|Threads|nonvoluntary_ctxt_switches):\s+(\d+)", re.MULTILINE)
+OF_IO = re.compile(rb"^(rchar|read_bytes): (\d+)", re.MULTILINE)
+OF_PRESSURE = re.compile(rb"^(some) avg10=(\d+)", re.MULTILINE)
 
 
 def sample(
-    pid: int, others: Iterable[int], folder: Path, at: float, groups: Iterable[str] = (), *, descriptors: bool = True
+    pid: int, others: Iterable[int], folder: Path, at: float, groups: Iterable[str] = (), *, closely: bool = True
 ) -> Sample:
     """One look, through the eyes of process `pid`: its cgroup, its mounts.
 
     `groups` are cgroups it is known to have been in: a process that has just ended is in none, and that is when their
-    counters matter most. `descriptors` counts them too, which costs as much as all the rest.
+    counters matter most. `closely` also counts descriptors, processor time and reads, which costs as much as the rest.
     """
     memory = cgroups.memory(pid)
     meminfo = _fields("/proc/meminfo", OF_MEMINFO)
@@ -45,7 +48,9 @@ def sample(
         shm_size=shm[0],
         shm_free=shm[1],
         disk_free=(_disk(str(folder)) or (None, None))[1],
-        processes=[found for one in others if (found := _memory_of(one, descriptors)) is not None],
+        cached=memory.cached if memory.cached is not None else meminfo.get("Cached", 0) * 1024,
+        pressure=_pressure() if closely else None,
+        processes=[found for one in others if (found := _memory_of(one, closely)) is not None],
     )
 
 
@@ -79,17 +84,34 @@ def descriptor_limit(pid: int) -> int | None:
         return None
 
 
-def _memory_of(pid: int, descriptors: bool) -> Memory | None:
+def _memory_of(pid: int, closely: bool) -> Memory | None:
     found = _fields(f"/proc/{pid}/status", OF_STATUS)
     if "RssAnon" not in found:
         return None
-    return Memory(
+    seen = Memory(
         pid=pid,
         private=found["RssAnon"] * 1024,
         files=found.get("RssFile", 0) * 1024,
         shared=found.get("RssShmem", 0) * 1024,
-        descriptors=count(pid) if descriptors else None,
     )
+    if not closely:
+        return seen
+    moved, used = _fields(f"/proc/{pid}/io", OF_IO), stat(pid)
+    return msgspec.structs.replace(
+        seen,
+        descriptors=count(pid),
+        threads=found.get("Threads"),
+        preempted=found.get("nonvoluntary_ctxt_switches"),
+        cpu=round(used.cpu, 2) if used is not None else None,
+        queued=round(queued(pid, pid), 3),
+        read=moved.get("rchar"),
+        from_disk=moved.get("read_bytes"),
+    )
+
+
+def _pressure() -> float | None:
+    some = _fields("/proc/pressure/io", OF_PRESSURE).get("some")
+    return None if some is None else some / 100
 
 
 def _fields(path: str, wanted: re.Pattern[bytes]) -> dict[str, int]:

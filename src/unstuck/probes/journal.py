@@ -7,12 +7,12 @@ from pathlib import Path
 
 import msgspec
 
-from ..model.evidence import Exit, Host
+from ..model.evidence import Exit, Host, Sample
 from ..model.journal import Begin, End, Gone, Line, Look
 from . import host
 
 OLD = ".old.jsonl"  # what a journal that grew too long was renamed to
-KEPT = 120  # samples per node that go into Evidence: the first, then the newest
+KEPT = 60  # samples per node that go into Evidence: so many newest, and as many spread over all the time before
 _decoder = msgspec.json.Decoder(Line)
 
 
@@ -42,11 +42,22 @@ def _host(begin: Begin, lines: list[Line], folder: Path) -> Host:
         cpus=begin.cpus,
         descriptor_limit=begin.descriptor_limit,
         cgroup=begin.cgroup,
-        samples=samples if len(samples) <= KEPT else [samples[0], *samples[1 - KEPT :]],
+        samples=_thinned(samples),
         watcher_ended=ended,
         processes_alive=alive,
         unrecorded=sorted(one.name for one in (folder / "recordings").glob("unrecorded-*")),
     )
+
+
+def _thinned(samples: list[Sample]) -> list[Sample]:
+    """Those that were looked at closely come first among the older ones."""
+    older, newest = samples[:-KEPT], samples[-KEPT:]
+    if len(older) <= KEPT:
+        return samples
+    close = [one for one in older if any(process.threads for process in one.processes)]
+    older = close if len(close) >= KEPT else older
+    spread = [older[number * len(older) // KEPT] for number in range(KEPT)]
+    return [samples[0], *spread[1:], *newest]
 
 
 def _holds_lock(folder: Path, begin: Begin) -> bool:

@@ -11,6 +11,8 @@ import msgspec
 from ..inside import format as f
 from ..inside.format import Kind
 from ..model.recorded import Failure, Fetching, Loader, Process, Progress, StageNow, Timing
+from .crashes import crash_of
+from .data_facts import graphs, of_fetching, of_loader
 from .reader import FETCH_KINDS, LOADER_KINDS, BoardEntry, Recording
 
 PHASES = {
@@ -70,6 +72,8 @@ class Facts:
             stack_signal=header[f.H_STACK_SIGNAL],
             threads_at_fork=header[f.H_FORK_THREADS] or None,
             thread_names_at_fork=self._thread_names(),
+            graphs=graphs(self),
+            crash=crash_of(self.recording.path),
             stages_now=[self._stage_now(entry) for entry in self.board if entry.kind == Kind.STAGE and entry.a],
         )
 
@@ -119,6 +123,7 @@ class Facts:
             "dataset_length": max((one[f.R_A] for one in lengths), default=0) - 1,
             "length": lengths[-1][f.R_B] - 1 if lengths else None,
             "failed": self.recording.string(failures[-1][f.R_B]) if failures else None,
+            **of_loader(self, number),
             "pids": [one[f.R_A] for one in self.noted(Kind.WORKER, number)][-256:],
         }
         if fields["dataset_length"] == -1:
@@ -147,6 +152,7 @@ class Facts:
             now=PHASES.get(board.kind, "") if board else "",
             now_since=self.at(board.since) if board else 0.0,
             index=_index(board) if board and board.kind in (Kind.SAMPLE, Kind.COLLATE) else None,
+            **of_fetching(self, number),
         )
 
     def _skipped(self, number: int) -> dict[str, Any]:

@@ -48,7 +48,14 @@ def rank_findings(judgements: list[Judgement]) -> list[Finding]:
         ranked.append(
             finding if root is None else msgspec.structs.replace(finding, role="consequence", because_of=root)
         )
-    return sorted(ranked, key=_weight)
+    return sorted([_with_worst_symptom(one, ranked) for one in ranked], key=_weight)
+
+
+def _with_worst_symptom(finding: Finding, all_of_them: list[Finding]) -> Finding:
+    """A run that died of growing memory is dead: a root shows the worst of what it led to."""
+    led_to = [one for one in all_of_them if one.because_of == finding.rule]
+    worst = min([finding, *led_to], key=lambda one: Symptom(one.symptom).weight)
+    return msgspec.structs.replace(finding, symptom=worst.symptom)
 
 
 def _topmost(above: list[str], present: set[str]) -> str:

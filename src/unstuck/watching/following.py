@@ -14,7 +14,7 @@ from .journal import Journal
 from .pidfd import Pidfd
 
 TICK = 0.5
-DESCRIPTORS_EVERY = 8  # ticks: counting them costs as much as all the rest
+CLOSELY_EVERY = 4  # ticks: counting descriptors and the like costs as much as all the rest
 COPY_EVERY = 20  # ticks: recordings that had to be written on a local disk
 PATIENCE = 10  # ticks for which the status of an ended process is still asked for
 
@@ -53,9 +53,9 @@ class Following:
         self._meet_new()
         self._note_ended()
         groups = host.groups_in(self._last) if self._last is not None else []
-        descriptors = self._ticks % DESCRIPTORS_EVERY == 1
+        closely = self._ticks % CLOSELY_EVERY == 1
         pids = list(self._handles)
-        self._last = host.sample(self.pid, pids, self.folder, self.now(), groups, descriptors=descriptors)
+        self._last = host.sample(self.pid, pids, self.folder, self.now(), groups, closely=closely)
         self.journal.look(self._last)
 
     def _copy(self) -> None:

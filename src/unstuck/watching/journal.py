@@ -10,7 +10,8 @@ import msgspec
 from ..model.evidence import Exit, Sample
 from ..model.journal import Begin, End, Gone, Line, Look
 
-LIMIT = 1 << 20  # then the file is set aside, and the one set aside before is dropped
+LIMIT = 1 << 20  # then the file is set aside, with what was set aside before, and every second look is dropped
+LOOK = msgspec.json.encode(Look(Sample(at=0.0)))[:14]  # how the line of a look begins
 
 
 class Journal:
@@ -37,8 +38,20 @@ class Journal:
         self._write(line)
         if self._fd >= 0 and os.fstat(self._fd).st_size > LIMIT:
             os.close(self._fd)
-            self.path.replace(self.path.with_suffix(".old.jsonl"))
+            self._set_aside()
             self._open()
+
+    def _set_aside(self) -> None:
+        """The older, the fewer: hours of a run stay in sight, and the file stays as small."""
+        old = self.path.with_suffix(".old.jsonl")
+        lines = [line for path in (old, self.path) if path.exists() for line in path.read_bytes().splitlines(keepends=True)]
+        looks = [number for number, line in enumerate(lines) if line.startswith(LOOK)]
+        dropped = set(looks[1::2])
+        try:
+            old.write_bytes(b"".join(line for number, line in enumerate(lines) if number not in dropped))
+            self.path.unlink()
+        except OSError:  # a full disk: as much is written as has room
+            return
 
     def gone(self, seen: Exit) -> None:
         self._write(Gone(seen))

@@ -7,9 +7,10 @@ from types import ModuleType
 from typing import Any
 
 from .. import shutdowns
+from ..cursors import Cursor
 from ..format import Kind
 from ..guard import Guard, clean
-from ..loaders import Cursor, begin_pass, entry_of, note_length, pass_begun, pass_failed, renew
+from ..loaders import begin_pass, entry_of, note_length, pass_begun, pass_failed, renew
 from ..patching import Undo, replace, together
 from ..process import process
 from ..recorder import clock

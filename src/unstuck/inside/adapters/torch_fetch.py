@@ -14,7 +14,7 @@ from ..patching import Undo, replace, together
 from ..process import process
 
 MODULES = ("torch.utils.data._utils.fetch",)
-OWES = (Kind.FETCH, Kind.SAMPLE, Kind.COLLATE)
+OWES = (Kind.FETCH, Kind.SAMPLE, Kind.COLLATE, Kind.HANDED, Kind.STATE, Kind.DIGESTS, Kind.DROPPED)
 
 
 def install(module: ModuleType, guard: Guard) -> Undo:
@@ -60,6 +60,8 @@ def _fetch(original: Any, guard: Guard) -> Any:
                 stream.ends(index)
             else:
                 stream.ends_whole(index)
+            if stream.batches == stream.look_at:
+                stream.looks(self, data)
         except Exception as error:
             if guard.theirs(error):
                 raise

@@ -8,13 +8,14 @@ from typing import Any
 
 from ..describe import type_name
 from ..format import H_STEP_AT, H_STEPS, ROLE_MAIN, Kind
+from ..graphs import census
 from ..guard import Guard
 from ..patching import Undo, together
 from ..process import process
 from ..recorder import Recorder, clock
 
 MODULES = ("torch.optim.optimizer",)
-OWES = (Kind.OPTIMIZER,)
+OWES = (Kind.OPTIMIZER, Kind.GRAPH)
 
 
 def install(module: ModuleType, guard: Guard) -> Undo:
@@ -42,6 +43,8 @@ def install(module: ModuleType, guard: Guard) -> Undo:
                 words = recorder.words
                 words[H_STEPS] = steps
                 words[H_STEP_AT] = clock()
+                if not steps & 31 and not steps & (steps - 1):
+                    census.step(recorder, steps, sys._getframe(1))
         except Exception as error:
             if guard.theirs(error):
                 raise

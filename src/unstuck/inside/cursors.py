@@ -1,0 +1,84 @@
+"""Where one iterator of a DataLoader stands."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from . import exits
+from . import format as f
+from .format import Kind
+from .process import process
+from .recorder import Recorder, clock
+
+if TYPE_CHECKING:
+    from .loaders import Entry
+
+MANY = 64  # steps: what is remembered is written down
+BROKEN = (OSError, EOFError, RuntimeError)  # what a dying worker looks like from here, a moment before its status shows
+
+
+class Cursor:
+    """Where one iterator stands. A step is what lies between two calls of its `__next__`."""
+
+    __slots__ = (
+        "arrived", "batch", "entry", "number", "phase", "recorder", "steps_seen", "words",
+    )  # fmt: skip
+
+    def __init__(self, entry: Entry, recorder: Recorder) -> None:
+        self.entry = entry
+        self.number = entry.passes
+        self.batch = self.arrived = 0
+        self.bind(recorder)
+
+    def bind(self, recorder: Recorder) -> None:
+        self.words = recorder.words
+        self.phase = self.entry.live + f.L_PHASE
+        self.steps_seen = process.optimizer_steps
+        self.recorder = recorder  # last: a signal handler may raise on any line above
+
+    def arrives(self, start: int) -> None:
+        """A batch is here. All in one place, because this runs for every step there is.
+
+        What is going on is on the board at once; that it was so is written down together with the steps around it,
+        after a tenth of a second at the latest: in one go, that costs a quarter.
+        """
+        now = clock()
+        words, batch, entry, phase, arrived = self.words, self.batch, self.entry, self.phase, self.arrived
+        pending = entry.pending
+        pending.append((start, batch, self.number, now, arrived))
+        self.arrived = now
+        self.batch = batch + 1
+        entry.batches = batches = entry.batches + 1
+        words[phase + 1] = batches
+        steps = process.optimizer_steps
+        if arrived and steps != self.steps_seen:
+            entry.steps += steps - self.steps_seen
+            words[phase + 2] = entry.steps
+        self.steps_seen = steps
+        words[phase] = now << 2 | 1  # LOADER_BODY
+        if not batch & 7:
+            entry.spent += (clock() - now) << 3  # one in eight stands for all
+        if now > entry.due or len(pending) >= MANY:
+            entry.settle()
+
+    def body_ends(self, now: int) -> None:
+        """The last body of a pass, which no further batch follows."""
+        entry = self.entry
+        if self.arrived:
+            self.recorder.total(entry.bodies, now - self.arrived)
+            entry.steps += process.optimizer_steps - self.steps_seen
+            self.arrived = 0
+
+    def ends(self, start: int) -> None:
+        now = clock()
+        entry, recorder = self.entry, self.recorder
+        self.body_ends(start)
+        process.settle()
+        recorder.event(Kind.PASS_END, entry.number, start, now - start, self.batch, self.number)
+        entry.facts.pass_ends(recorder, self.number, self.batch, now)
+        entry.show(Kind.PASS_END, now, self.batch)
+
+    def fails(self, error: Exception) -> None:
+        """An exception is leaving `__next__`: learn who died before the parent's own clean-up reaps them."""
+        process.settle()
+        exits.note_dead_workers(exits.PATIENCE if isinstance(error, BROKEN) else 0)
