@@ -13,7 +13,7 @@ import msgspec
 from ..model.evidence import Memory, Sample
 from . import cgroups
 from .kernel import descriptors as count
-from .kernel import queued, stat
+from .kernel import ran_and_queued, stat
 
 OF_MEMINFO = re.compile(rb"^(MemAvailable|MemTotal|Cached):\s+(\d+)", re.MULTILINE)
 OF_VMSTAT = re.compile(rb"^(oom_kill) (\d+)", re.MULTILINE)
@@ -97,13 +97,15 @@ def _memory_of(pid: int, closely: bool) -> Memory | None:
     if not closely:
         return seen
     moved, used = _fields(f"/proc/{pid}/io", OF_IO), stat(pid)
+    main_cpu, queued = ran_and_queued(pid, pid)
     return msgspec.structs.replace(
         seen,
         descriptors=count(pid),
         threads=found.get("Threads"),
         preempted=found.get("nonvoluntary_ctxt_switches"),
         cpu=round(used.cpu, 2) if used is not None else None,
-        queued=round(queued(pid, pid), 3),
+        main_cpu=round(main_cpu, 3),
+        queued=round(queued, 3),
         read=moved.get("rchar"),
         from_disk=moved.get("read_bytes"),
     )

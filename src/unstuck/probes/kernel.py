@@ -153,8 +153,12 @@ def ran_at(pid: int, tid: int | None = None) -> float | None:
 
 def queued(pid: int, tid: int) -> float:
     """Seconds for which it could have run but had no processor."""
+    return ran_and_queued(pid, tid)[1]
+
+
+def ran_and_queued(pid: int, tid: int) -> tuple[float, float]:
     words = _text(pid, tid, "schedstat").split()
-    return int(words[1]) / 1e9 if len(words) > 1 else 0.0
+    return (int(words[0]) / 1e9, int(words[1]) / 1e9) if len(words) > 1 else (0.0, 0.0)
 
 
 def scheduler_now(processor: int) -> float | None:

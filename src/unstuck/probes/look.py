@@ -105,7 +105,10 @@ def _again(
     before: dict[int, processes.Glance], pids: Sequence[int], first: dict[int, stacks.Dump], recorded: Sequence[Process]
 ) -> Look:
     seen = processes.second_look(before, pids)
-    found = stacks.joined(first, stacks.dumps(_worth_asking(seen, first)))
+    asked = _worth_asking(seen, first)
+    slept = [pid for pid in asked if _has_slept(next(one for one in seen if one.pid == pid))]
+    again = {pid: first[pid] for pid in slept} | stacks.dumps([pid for pid in asked if pid not in slept])
+    found = stacks.joined(first, again)
     named = [_with_lock(one, found, recorded) for one in roles.assign(seen, found, recorded)]
     return Look(_with_movement(named, before), found)
 
@@ -114,6 +117,11 @@ def _worth_asking(seen: Sequence[Seen], first: dict[int, stacks.Dump]) -> list[i
     """Those that are still there and did not keep py-spy waiting the first time."""
     alive = [one.pid for one in seen if one.pid in first and not one.ended]
     return [pid for pid in alive if not first[pid].refused.startswith(stacks.SILENT)]
+
+
+def _has_slept(seen: Seen) -> bool:
+    """No thread of it has run since the first look: its stacks are what they were."""
+    return bool(seen.tasks) and all(task.switches == 0 and task.cpu == 0 for task in seen.tasks)
 
 
 def _others(pids: Sequence[int]) -> list[int]:
