@@ -14,7 +14,6 @@ from .model.report import NotChecked, Overhead, Report, RunName, Symptom, Traini
 from .model.rule import Judgement
 from .model.spending import spending
 from .model.standing import needs_patience, stands
-from .probes import folder as run_folder
 from .probes import journal, live, snapshots, tree
 from .probes.look import Look, Tell
 from .rules.engine import judge, rank_findings
@@ -30,6 +29,8 @@ def diagnose(folder: str | Path) -> Report:
 
 def gather(folder: Path) -> Evidence:
     """Look at everything a run folder holds. What could not be looked at stays None."""
+    from .probes import folder as run_folder  # with numpy: a run that was never recorded need not wait for it
+
     run = run_folder.run_of(folder)
     recorded = run_folder.recordings_of(folder, run)
     hosts, exits = journal.look(folder)

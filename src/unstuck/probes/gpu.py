@@ -2,26 +2,33 @@
 
 from __future__ import annotations
 
-import pynvml
+import os
+from typing import Any
 
 from ..model.look import Gpu
+
+DRIVERS = ("/proc/driver/nvidia", "/dev/dxg")
 
 
 def look() -> list[Gpu] | None:
     """Every GPU of this machine. None: there is none, or its driver does not answer."""
+    if not any(os.path.exists(one) for one in DRIVERS):
+        return None
+    import pynvml  # large, and of no use where there is no driver
+
     try:
         pynvml.nvmlInit()
     except pynvml.NVMLError:
         return None
     try:
-        return [_gpu(number) for number in range(pynvml.nvmlDeviceGetCount())]
+        return [_gpu(pynvml, number) for number in range(pynvml.nvmlDeviceGetCount())]
     except pynvml.NVMLError:
         return None
     finally:
         pynvml.nvmlShutdown()
 
 
-def _gpu(number: int) -> Gpu:
+def _gpu(pynvml: Any, number: int) -> Gpu:
     handle = pynvml.nvmlDeviceGetHandleByIndex(number)
     memory = pynvml.nvmlDeviceGetMemoryInfo(handle)
     try:
