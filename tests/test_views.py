@@ -13,6 +13,7 @@ from rich.console import Console
 
 from unstuck.diagnose import report_on
 from unstuck.model.evidence import Evidence
+from unstuck.model.recorded import Timing
 from unstuck.views.as_json import render
 from unstuck.views.terminal import show
 
@@ -38,12 +39,25 @@ def test_the_block_says_state_cause_evidence_remedy_consequence_folder_and_cost(
     assert labels == ["seen", "do", "so", "more", "run", "cost"]
 
 
-def test_a_healthy_run_is_one_short_block():
+def test_a_healthy_run_is_one_line():
     lines = shown(report(file="clear"))
 
-    assert lines[0].startswith("unstuck · healthy ")
-    assert lines[1] == "Nothing found."
-    assert len(lines) == 4
+    assert len(lines) == 1
+    assert lines[0].startswith("unstuck · healthy · ")
+    assert "batches in" in lines[0]
+    assert lines[0].endswith(" · unstuck-runs/some-run")
+
+
+def test_a_longer_healthy_run_is_told_what_it_would_gain():
+    evidence = report(file="clear").evidence
+    main = evidence.mains()[0]
+    waits, bodies = Timing(count=100, total=0.3, longest=0.1), Timing(count=100, total=99.7, longest=1.0)
+    loader = msgspec.structs.replace(main.loaders[0], waits=waits, first_waits=Timing(), bodies=bodies)
+    longer = msgspec.structs.replace(main, loaders=[loader])
+
+    told = report_on(msgspec.structs.replace(evidence, recording=[longer])).summary
+
+    assert told.endswith("in 1 min 40 s; a faster loader would gain at most 0.3 %")
 
 
 def test_what_was_not_checked_is_said():

@@ -14,11 +14,12 @@ from .model.report import NotChecked, Overhead, Report, RunName, Symptom, Traini
 from .model.rule import Judgement
 from .model.spending import spending
 from .model.standing import needs_patience, stands
+from .model.summary import summary
 from .probes import journal, live, snapshots, tree
 from .probes.look import Look, Tell
 from .rules.engine import judge, rank_findings
 
-ENOUGH = 100  # steps or samples: over fewer, what is done once at the start is all there is
+ENOUGH = 10_000  # steps or samples: over fewer, what is done once at the start is all there is
 A_WHILE = 1.0  # seconds of looping, for the same reason
 
 
@@ -101,6 +102,7 @@ def report_on(evidence: Evidence) -> Report:
         spent=spending(evidence),
         not_checked=_not_checked(judgements),
         overhead=_overhead(evidence),
+        summary=summary(evidence),
         notes=_notes(evidence, judgements),
         evidence=evidence,
     )

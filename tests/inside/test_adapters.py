@@ -34,7 +34,7 @@ def train(loader):
     for batch in loader:
         weight.grad = torch.ones(1)
         optimizer.step()
-        kept.append(b"1" * (1 << 20))
+        kept.append(b"1" * (2 << 20))
 
 train(DataLoader(torch.arange(128.0), batch_size=2, num_workers=2))
 for batch in DataLoader(Stream(), batch_size=4, num_workers=2, drop_last=True):

@@ -165,7 +165,7 @@ def test_graphs_that_outlive_their_step_are_counted_while_memory_grows(recorded:
         loss.backward()
         optimizer.step()
         total = total + loss
-        kept.append(bytes([1]) * (1 << 20))
+        kept.append(bytes([1]) * (2 << 20))
     """
     first, second = recorded(BEGIN + _left(program)).succeeded().main.process().graphs
 

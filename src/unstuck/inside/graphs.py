@@ -13,7 +13,7 @@ from .format import Kind
 from .recorder import Recorder, clock
 
 FIRST = 32  # steps: what every training allocates at first is allocated
-GROWN = 4 << 20  # bytes of memory since then, below which nothing is counted
+GROWN = 32 << 20  # bytes of memory since then: counting takes as long as thousands of steps are slowed down by us
 MANY = 20_000  # nodes
 SLOW = 200_000_000  # nanoseconds: a heap on which counting takes that long is counted once more at most
 PAGE = os.sysconf("SC_PAGE_SIZE")

@@ -33,7 +33,7 @@ def duration(seconds: float) -> str:
 
 
 def percent(share: float) -> str:
-    return f"{share * 100:.0f} %"
+    return f"{share * 100:.0f} %" if share >= 0.01 or not share else f"{share * 100:.1g} %"
 
 
 def many(count: int, noun: str) -> str:

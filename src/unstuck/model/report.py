@@ -121,6 +121,7 @@ class Report(msgspec.Struct, frozen=True):
     spent: list[Spent] = []
     not_checked: list[NotChecked] = []
     overhead: Overhead = Overhead()
+    summary: str = ""
     notes: list[str] = []
     evidence: str | Evidence | None = None
     schema: int = SCHEMA

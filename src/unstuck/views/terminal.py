@@ -37,6 +37,9 @@ def finding_text(finding: Finding, width: int) -> str:
 
 def show(report: Report, console: Console, folder: str = "") -> None:
     colour = COLOURS.get(report.state, "cyan")
+    if _is_plain(report):
+        _show_line(report, console, folder)
+        return
     console.print(Rule(f"[bold]unstuck[/bold] · [bold {colour}]{report.state}[/]", style=colour, align="left"))
     roots = [one for one in report.findings if one.role == "root"]
     for number, finding in enumerate(roots):
@@ -47,6 +50,20 @@ def show(report: Report, console: Console, folder: str = "") -> None:
         console.print(_no_finding(report))
     _show_time(report, console)
     _show_footer(report, console, folder, roots)
+
+
+def _is_plain(report: Report) -> bool:
+    """Healthy, and nothing else to tell."""
+    more = report.findings or report.notes or report.spent or report.not_checked
+    return report.state == "healthy" and not more and not any(one.live for one in report.activities)
+
+
+def _show_line(report: Report, console: Console, folder: str) -> None:
+    """A run that is well deserves one line."""
+    parts = [report.summary, _cost(report), folder]
+    line = Text.assemble(("unstuck", "bold"), " · ", ("healthy", "bold green"))
+    line.append("".join(f" · {one}" for one in parts if one))
+    console.print(line, soft_wrap=True)
 
 
 def _show_finding(finding: Finding, others: list[Finding], console: Console) -> None:
