@@ -44,7 +44,7 @@ def test_a_healthy_run_is_one_line():
 
     assert len(lines) == 1
     assert lines[0].startswith("unstuck · healthy · ")
-    assert "batches in" in lines[0]
+    assert "38 steps in " in lines[0]
     assert lines[0].endswith(" · unstuck-runs/some-run")
 
 
@@ -57,7 +57,7 @@ def test_a_longer_healthy_run_is_told_what_it_would_gain():
 
     told = report_on(msgspec.structs.replace(evidence, recording=[longer])).summary
 
-    assert told.endswith("in 1 min 40 s; a faster loader would gain at most 0.3 %")
+    assert told.endswith("in 100 s; a faster loader would gain at most 0.3 %")
 
 
 def test_what_was_not_checked_is_said():

@@ -13,3 +13,9 @@ def seconds(text: str) -> float:
     if not 1 <= number <= 86400:
         raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds from 1 to 86400")
     return number
+
+
+def batches(text: str) -> int:
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of batches, 1 or more")
+    return int(text)

@@ -14,6 +14,7 @@ from ..errors import UserError
 COMMANDS = {
     "run": "run a command, record it, and say what went wrong",
     "why": "say why a run is stuck, slow or dead: a pid, a run folder or a saved report",
+    "logs": "show or follow a run's text logs, by rank, level and pattern",
     "env": "print the variables that switch recording on for a whole shell",
     "explain": "what a rule looks at, why it happens, what to do",
     "demo": "run a small broken training and show the verdict",

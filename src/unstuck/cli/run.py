@@ -3,35 +3,43 @@
     unstuck run -- python train.py --epochs 3
     unstuck run -- torchrun --nproc-per-node 2 train.py
     unstuck run --on-stall stop -- python train.py
+    unstuck run --quiet -- python train.py
 
 Streams, signals and the exit code are the command's own. When it has ended, one block on stderr says what was found.
 When it stands still, it is looked into after ten seconds, or ten times what it was doing usually takes; a cause is told
 at once, and the watching goes on. Exit code 124: it stood still and was stopped (--on-stall stop).
+Text logs are written into the run folder from what is recorded, not by the training; `unstuck logs` shows them.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
 import sys
+import time
 from pathlib import Path
 
 import msgspec
 
 from ..errors import UserError
 from ..inside import run_folder
+from ..logs.line import DEBUG, Line
+from ..logs.settings import EVERY, LEVEL, LEVELS, VALIDATION_EVERY, Settings, from_variables
 from ..model.report import Report
 from ..views.as_json import render
 from ..views.terminal import console_for, show
 from ..watching.running import run_plainly, run_recorded
 from ..watching.stalls import Options
-from .arguments import seconds
+from .arguments import batches, seconds
 from .notifier import Notifier
+
+PROGRESS_EVERY = 10.0  # seconds between two lines of progress on the console of a quiet run
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.usage = (
         "unstuck run [--run-dir DIR] [--on-stall report|stop] [--stall-after S] [--on-finding CMD] [--report FILE] "
-        "-- COMMAND..."
+        "[--quiet] [--log-level DEBUG|INFO] [--log-every N] [--log-validation-every N] -- COMMAND..."
     )
     parser.add_argument(
         "--run-dir", type=Path, default=Path("unstuck-runs"), metavar="DIR", help="where run folders go"
@@ -53,7 +61,31 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--on-finding", metavar="CMD", help="a command to run with the report's path when a cause is found"
     )
     parser.add_argument("--report", type=Path, metavar="FILE", help="also write the report there, as JSON")
+    _add_log_arguments(parser)
     parser.add_argument("command", nargs=argparse.REMAINDER, help="what to run, after --")
+
+
+def _add_log_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--quiet",
+        action="store_true",
+        help="the command's output goes into logs/output_<time>.log of the run folder, and only key lines (epochs, "
+        "errors, findings, progress) stay on the console; the command has no terminal then, so progress bars look plain",
+    )
+    parser.add_argument(
+        "--log-level",
+        choices=LEVELS,
+        help=f"INFO: no lines about batches and samples (default: DEBUG, or ${LEVEL})",
+    )
+    parser.add_argument(
+        "--log-every", type=batches, metavar="N", help=f"a line every N training batches (default: 100, or ${EVERY})"
+    )
+    parser.add_argument(
+        "--log-validation-every",
+        type=batches,
+        metavar="N",
+        help=f"a line every N validation batches (default: 20, or ${VALIDATION_EVERY})",
+    )
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -62,13 +94,25 @@ def run(arguments: argparse.Namespace) -> int:
         raise UserError("there is no command to run", "write it after --, as in `unstuck run -- python train.py`")
     if run_folder.switched_off():
         return run_plainly(command)
+    settings = _settings(arguments)
     options = Options(stop=arguments.on_stall == "stop", after=arguments.stall_after)
     try:
         teller = Teller(arguments.report, Notifier(arguments.on_finding))
-        return run_recorded(command, arguments.run_dir, teller, options)
+        return run_recorded(command, arguments.run_dir, teller, options, settings)
     except UserError as error:
         print(f"unstuck: {error}", file=sys.stderr)
         return run_plainly(command)
+
+
+def _settings(arguments: argparse.Namespace) -> Settings:
+    """Options count more than variables."""
+    given = from_variables(os.environ)
+    return Settings(
+        level=arguments.log_level or given.level,
+        every=arguments.log_every or given.every,
+        validation_every=arguments.log_validation_every or given.validation_every,
+        quiet=arguments.quiet,
+    )
 
 
 class Teller:
@@ -78,6 +122,7 @@ class Teller:
         self.file = file
         self.notifier = notifier
         self._told: list[str] = []  # causes that stand on the screen already
+        self._progress_told = 0.0
 
     def end(self, report: Report, folder: Path) -> None:
         self._write(report)
@@ -102,6 +147,14 @@ class Teller:
 
     def say(self, line: str) -> None:
         print(f"[unstuck] {line}", file=sys.stderr, flush=True)
+
+    def line(self, line: Line) -> None:
+        """A key line of a quiet run. Of progress, one every so often is enough."""
+        if line.level == DEBUG:
+            if time.monotonic() - self._progress_told < PROGRESS_EVERY:
+                return
+            self._progress_told = time.monotonic()
+        self.say(f"{time.strftime('%H:%M:%S', time.localtime(line.at))} {line.text}")
 
     def _write(self, report: Report) -> None:
         if self.file is not None:

@@ -92,6 +92,8 @@ class Kind:
     GRAPH = 27  # notes: a step, b nodes, c the rest (string, JSON)
     RESUMED = 28  # notes: a saved state was loaded into the loader
     SENT = 29  # notes: a bytes that were written while workers were started
+    METRIC = 31  # ring: a step plus one (0: not told), b bits of the value as a double; board: the same, the newest
+    SAVE = 32  # the first in notes, then ring, by path (string): a torch.save
     SHUTDOWN = 22  # totals; ring: a pass, b workers; board as LOADER: its workers are being ended
 
 

@@ -13,6 +13,7 @@ from ..inside.format import Kind
 from ..model.recorded import Failure, Fetching, Loader, Process, Progress, StageNow, Timing
 from .crashes import crash_of
 from .data_facts import graphs, of_fetching, of_loader
+from . import told
 from .reader import FETCH_KINDS, LOADER_KINDS, BoardEntry, Recording
 
 PHASES = {
@@ -73,6 +74,8 @@ class Facts:
             threads_at_fork=header[f.H_FORK_THREADS] or None,
             thread_names_at_fork=self._thread_names(),
             graphs=graphs(self),
+            metrics=told.metrics(self.recording, self.board, self.at),
+            saved=told.saved(self.recording, self.notes, self.at),
             crash=crash_of(self.recording.path),
             stages_now=[self._stage_now(entry) for entry in self.board if entry.kind == Kind.STAGE and entry.a],
         )

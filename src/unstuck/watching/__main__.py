@@ -6,10 +6,16 @@ import sys
 import time
 from pathlib import Path
 
+from ..errors import UserError
+from ..logs.folder import LogFolder
+from ..logs.line import Line
+from ..logs.settings import Settings, from_variables
+from ..logs.writer import Logs
 from ..model.report import Report
+from ..probes import kernel
 from . import place
 from .following import TICK
-from .running import Watch, finish
+from .running import Logged, Watch, finish
 from .stalls import Options
 
 
@@ -18,7 +24,9 @@ def main(folder: Path, pid: int, recordings: Path, command: list[str]) -> None:
     lock = place.elect(folder)
     if lock is None:
         return
-    watch = Watch(folder, recordings, pid, run.started, Voice(), Options())
+    logs = Logs(LogFolder(str(folder / "logs"), run, settings(pid), run.started), str(recordings))
+    voice = Logged(Voice(), logs.folder)
+    watch = Watch(folder, recordings, pid, run.started, voice, Options(), logs)
     watch.tick()
     quiet = 0
     while quiet < 2:  # a launcher may have gone while its ranks are still opening their recordings
@@ -27,8 +35,18 @@ def main(folder: Path, pid: int, recordings: Path, command: list[str]) -> None:
         quiet = 0 if watch.following.anyone() else quiet + 1
     watch.close()
     watch.following.finish()
-    finish(folder, recordings, run, None, Voice())
+    logs.folder.ended(None, time.time())
+    finish(folder, recordings, run, None, voice)
     lock.close()
+
+
+def settings(pid: int) -> Settings:
+    """As the training's own environment has them: the watcher's was emptied of all that is ours."""
+    try:
+        return from_variables(kernel.environment(pid))
+    except UserError as error:
+        Voice().say(f"{error}; the usual is taken")
+        return Settings()
 
 
 class Voice:
@@ -45,6 +63,9 @@ class Voice:
             self.end(report, folder)
         else:
             self.say(f"the run stands still, and no cause is known: unstuck why {folder}")
+
+    def line(self, line: Line) -> None:
+        """The training's own output is on the console already."""
 
     def say(self, line: str) -> None:
         print(f"[unstuck] {line}", file=sys.stderr, flush=True)

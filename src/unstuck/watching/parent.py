@@ -14,10 +14,19 @@ RESTORED = [signal.SIGPIPE, signal.SIGXFSZ]  # Python ignores these for itself; 
 class Child:
     """The running command."""
 
-    def __init__(self, command: Sequence[str], environment: Mapping[str, str]) -> None:
+    def __init__(self, command: Sequence[str], environment: Mapping[str, str], output: int | None = None) -> None:
+        """With `output`, both its streams go there instead."""
         self._waited = PASSED_ON | {signal.SIGCHLD}
         before = signal.pthread_sigmask(signal.SIG_BLOCK, self._waited)
-        self.pid = os.posix_spawnp(command[0], list(command), dict(environment), setsigmask=before, setsigdef=RESTORED)
+        streams = [] if output is None else [(os.POSIX_SPAWN_DUP2, output, number) for number in (1, 2)]
+        self.pid = os.posix_spawnp(
+            command[0],
+            list(command),
+            dict(environment),
+            file_actions=streams,
+            setsigmask=before,
+            setsigdef=RESTORED,
+        )
         self.status: int | None = None
 
     def wait(self, tick: Callable[[], None], every: float) -> int:

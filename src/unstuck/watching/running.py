@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import sys
+import time
 from pathlib import Path
 from typing import Protocol
 
@@ -12,6 +13,12 @@ import msgspec
 
 from ..errors import UserError
 from ..inside import run_folder
+from ..logs.files import stamp
+from ..logs.folder import LogFolder, refusal
+from ..logs.line import Line
+from ..logs.quiet import Output
+from ..logs.settings import Settings
+from ..logs.writer import Logs
 from ..model.evidence import Run
 from ..model.report import Report
 from ..probes import tree
@@ -28,6 +35,30 @@ class Teller(Protocol):
     def stall(self, report: Report, folder: Path) -> None: ...
     def say(self, line: str) -> None: ...
     def end(self, report: Report, folder: Path) -> None: ...
+    def line(self, line: Line) -> None: ...
+
+
+class Logged:
+    """The same, and into the run's logs."""
+
+    def __init__(self, teller: Teller, folder: LogFolder) -> None:
+        self._teller, self._folder = teller, folder
+
+    def stall(self, report: Report, folder: Path) -> None:
+        self._folder.report(report)
+        self._teller.stall(report, folder)
+
+    def say(self, line: str) -> None:
+        self._folder.say(line)
+        self._teller.say(line)
+
+    def end(self, report: Report, folder: Path) -> None:
+        self._folder.report(report)
+        self._folder.close(time.time())
+        self._teller.end(report, folder)
+
+    def line(self, line: Line) -> None:
+        self._teller.line(line)
 
 
 BOOTSTRAP = str(Path(run_folder.__file__).parent / "bootstrap")
@@ -51,40 +82,69 @@ def python_path() -> str:
     return os.pathsep.join([BOOTSTRAP, *before])
 
 
-def run_recorded(command: list[str], base: Path, teller: Teller, options: Options) -> int:
+def run_recorded(command: list[str], base: Path, teller: Teller, options: Options, settings: Settings) -> int:
     """Run it, watch it, judge it; give back the exit code of the command, or that of a run that had to be stopped."""
     folder, recordings = place.make(base, command)
     place.forget_old_runs(base)
     lock = place.elect(folder)
-    child = start(command, environment(folder, recordings))
+    output = quiet_output(folder / "logs") if settings.quiet else None
+    child = start(command, environment(folder, recordings), output)
     run = place.describe(folder, command, child.pid)
     if lock is None:  # another launcher on this node watches this run: this one only records
         return exit_code(child.wait(lambda: None, every=60.0))
-    watch = Watch(folder, recordings, child.pid, run.started, teller, options)
+    logs = Logs(
+        LogFolder(str(folder / "logs"), run, settings, run.started), str(recordings), teller.line if output else None
+    )
+    if output is not None:
+        teller.say(f"Monitor logs with: tail -f {logs.folder.main_log} {output.path}")
+    told = Logged(teller, logs.folder)
+    watch = Watch(folder, recordings, child.pid, run.started, told, options, logs)
     watch.tick()
     status = child.wait(watch.tick, every=TICK)
     watch.close()
+    if output is not None:
+        output.finish()
     watch.following.child_ended(status)
     watch.following.finish()
+    logs.folder.ended(status, time.time())
     stopped = watch.stalls.report if watch.stopping is not None else None
-    finish(folder, recordings, run, status, teller, stopped)
+    finish(folder, recordings, run, status, told, stopped)
     return exit_code(status) if watch.stopping is None else EXIT_CODE
+
+
+def quiet_output(folder: Path) -> Output | None:
+    """None, and a clear line: the output stays on the console, where it is not lost."""
+    path = folder / f"output_{stamp(time.time())}.log"
+    try:
+        return Output(str(path))
+    except OSError as error:
+        print(refusal(str(folder), error), file=sys.stderr)
+        return None
 
 
 class Watch:
     """Everything that is done about a running command, twice a second."""
 
     def __init__(
-        self, folder: Path, recordings: Path, pid: int, started: float, teller: Teller, options: Options
+        self,
+        folder: Path,
+        recordings: Path,
+        pid: int,
+        started: float,
+        teller: Teller,
+        options: Options,
+        logs: Logs,
     ) -> None:
         self.following = Following(folder, recordings, pid, started)
         self.stalls = Stalls(folder, recordings, pid, options, teller.stall, teller.say)
         self.stopping: Stopping | None = None
+        self._logs = logs
         self._pid = pid
         self._started = started
 
     def tick(self) -> None:
         self.following.tick()
+        self._logs.tick(time.time(), self.following.alive(), self.following.last)
         if self.stopping is not None:
             self.stopping.tick()
             return
@@ -96,6 +156,7 @@ class Watch:
         self.stalls.close()
         if self.stopping is not None:
             self.stopping.force()
+        self._logs.tick(time.time(), set(), final=True)
 
 
 def run_plainly(command: list[str]) -> int:
@@ -103,15 +164,18 @@ def run_plainly(command: list[str]) -> int:
     return exit_code(start(command, os.environ.copy()).wait(lambda: None, every=60.0))
 
 
-def start(command: list[str], variables: dict[str, str]) -> Child:
+def start(command: list[str], variables: dict[str, str], output: Output | None = None) -> Child:
     try:
-        return Child(command, variables)
+        return Child(command, variables, output and output.fd)
     except FileNotFoundError:
         print(f"unstuck: {command[0]}: command not found", file=sys.stderr)
         raise SystemExit(127) from None
     except PermissionError:
         print(f"unstuck: {command[0]}: permission denied", file=sys.stderr)
         raise SystemExit(126) from None
+    finally:
+        if output is not None:
+            output.started()
 
 
 def finish(

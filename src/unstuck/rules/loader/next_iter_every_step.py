@@ -63,7 +63,7 @@ def check(evidence: Evidence) -> Iterator[Finding]:
 
 def _one_batch_each(loader: Loader) -> bool:
     many_batches = loader.length is None or loader.length > 1
-    return loader.starts.count >= OFTEN and loader.batches <= 1.2 * loader.starts.count and many_batches
+    return loader.starts.count >= OFTEN and 0 < loader.batches <= 1.2 * loader.starts.count and many_batches
 
 
 def _spent(loader: Loader) -> tuple[float, float]:
