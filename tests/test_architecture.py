@@ -20,7 +20,7 @@ VAGUE = {"utils", "common", "helpers", "base", "manager"}
 # Who may import whom: by folder, or file, directly below src/unstuck. A folder may always import itself.
 # "" is the package's own __init__, where the version stands. `errors`, the one error for people, is everybody's.
 MAY_IMPORT: dict[str, set[str]] = {
-    "": {"diagnose", "inside.api", "model", "recording"},  # for type checkers; at run time the API is loaded by name
+    "": {"diagnose", "inside.api", "logs.handing", "model", "recording"},  # for type checkers; at run time the API is loaded by name
     "__main__": {"cli"},
     "errors": set(),
     "model": set(),  # the vocabulary
@@ -28,11 +28,13 @@ MAY_IMPORT: dict[str, set[str]] = {
     "recording": {"inside.api"},  # for type checkers: the public API's way in must cost nothing
     "recordings": {"model", "inside.format"},
     "probes": {"model", "recordings", "inside.format", "inside.run_folder"},
+    # Written beside a run without numpy, whose threads would take the watcher's signals: so it reads recordings itself.
+    "logs": {"model", "inside.format"},
     "rules": {"model"},  # a rule judges saved evidence: offline, in tests, on a colleague's machine
     "views": {"model"},  # a view that computes cannot be trusted
     "diagnose": {"", "model", "recordings", "probes", "trials", "rules"},
     # The naming of run folders is shared with the process that makes a run from inside.
-    "watching": {"model", "recordings", "probes", "diagnose", "inside.format", "inside.run_folder"},
+    "watching": {"model", "recordings", "probes", "logs", "diagnose", "inside.format", "inside.run_folder"},
     "trials": {"model", "recordings", "inside.format", "watching"},  # a trial is a recorded run
 }
 EVERYTHING = {"cli"}

@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 import pytest
 from running import INSIDE, Run, Zygote
+from tiny_loggers import TENSORBOARD, WANDB
 
 from unstuck.inside.format import Kind
 
@@ -48,6 +49,7 @@ baton = FileBaton(__file__ + ".lock", wait_seconds=0.01)
 baton.try_acquire()
 threading.Timer(0.05, baton.release).start()
 baton.wait()
+torch.save({"weight": torch.zeros(1)}, __file__ + ".pt")
 """
 STATEFUL = """
 import warnings
@@ -71,14 +73,15 @@ def owed(adapter: str) -> set[str]:
 
 @pytest.fixture(scope="module")
 def tiny_runs(zygote: Zygote, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Run]:
-    texts = {"torch": TINY, "torchdata": STATEFUL}
+    texts = {"torch": TINY, "torchdata": STATEFUL, "tensorboard": TENSORBOARD, "wandb": WANDB}
     return {name: zygote.run(text, tmp_path_factory.mktemp(name)).succeeded() for name, text in texts.items()}
 
 
 @pytest.mark.parametrize("adapter", ADAPTERS)
 def test_every_event_that_an_adapter_owes_arrives(tiny_runs: dict[str, Run], adapter: str) -> None:
     # given a tiny real run
-    run = tiny_runs["torchdata" if adapter.startswith("torchdata") else "torch"]
+    library = adapter.partition("_")[0]
+    run = tiny_runs[library if library in tiny_runs else "torch"]
     # then each kind is in some process's ring or totals
     arrived = {kind for one in run.facts for kind, _ in one.totals if sum(one.totals[kind, _][2:])}
     arrived |= {record[1] for one in run.facts for record in one.recording.ring() + one.recording.notes()}
@@ -90,7 +93,7 @@ UNDONE = """
 import importlib, sys
 import torch.multiprocessing.spawn, torch.utils.data._utils.worker, multiprocessing.popen_fork
 import multiprocessing.popen_forkserver, multiprocessing.queues, torch.utils.file_baton
-import torchdata.stateful_dataloader
+import torchdata.stateful_dataloader, torch.utils.tensorboard, wandb
 
 inside = "_unstuck_inside"
 adapter = importlib.import_module(f"{inside}.adapters.{ADAPTER}")

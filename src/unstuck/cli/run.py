@@ -70,7 +70,7 @@ def _add_log_arguments(parser: argparse.ArgumentParser) -> None:
         "--quiet",
         action="store_true",
         help="the command's output goes into logs/output_<time>.log of the run folder, and only key lines (epochs, "
-        "errors, findings, progress) stay on the console; the command has no terminal then, so progress bars look plain",
+        "errors, findings, progress) stay on the console; the command has no terminal then",
     )
     parser.add_argument(
         "--log-level",

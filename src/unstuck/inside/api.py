@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import struct
 from pathlib import PurePath
 from types import TracebackType
 
@@ -12,6 +11,7 @@ from .format import Kind
 from .guard import is_ours
 from .process import process
 from .recorder import Recorder, clock
+from .values import tell
 
 
 class stage:  # noqa: N801  (used like a function)
@@ -81,10 +81,6 @@ def progress(name: str, have: int, need: int = 0, unit: str = "") -> None:
             raise
 
 
-_as_double, _as_word = struct.Struct("d").pack, struct.Struct("q").unpack
-SHOWN = 16  # names of values whose newest stands on the board, which has to have room for loaders and stages
-
-
 def metric(step: int | None = None, **values: float) -> None:
     """Tell a number that the training is judged by: `unstuck.metric(loss=0.12, step=300)`.
 
@@ -94,48 +90,9 @@ def metric(step: int | None = None, **values: float) -> None:
     if recorder is None:
         return
     try:
-        begun = clock()
         told = step + 1 if type(step) is int and step >= 0 else 0
         for name, value in values.items():
-            tell(recorder, name, value, told, begun)
-        recorder.cost(clock() - begun)
+            tell(recorder, name, value, told)
     except Exception as error:
         if not is_ours(error):
             raise
-
-
-def tell(recorder: Recorder, name: str, value: object, told: int, now: int) -> None:
-    """One value, with the step plus one. What is no number is passed over."""
-    number = value if type(value) is float else _number(value)
-    if number is None:
-        return
-    key = recorder.intern(name)
-    (bits,) = _as_word(_as_double(number))
-    recorder.event(Kind.METRIC, key, now, 0, told, bits)
-    slot = _slots.get((recorder, key))
-    if slot is None:
-        if len(_slots) >= SHOWN:
-            if next(iter(_slots))[0] is recorder:
-                return
-            _slots.clear()  # they were the parent's
-        slot = _slots[recorder, key] = recorder.board_slot(Kind.METRIC, key)
-    recorder.board(slot, Kind.METRIC, key, now, told, bits)
-
-
-def _number(value: object) -> float | None:
-    """Of what is no plain float. No code of the user's is run, and no device is waited for."""
-    kind = type(value)
-    if kind in (int, bool) or (isinstance(value, float) and kind.__module__ == "numpy"):
-        return float(value)  # type: ignore[arg-type]
-    is_tensor = kind.__module__.startswith("torch") and kind.__name__ in ("Tensor", "Parameter")
-    if not is_tensor and kind.__module__ != "numpy":
-        return None
-    if getattr(getattr(value, "device", None), "type", "cpu") not in ("cpu", ""):
-        return None
-    try:
-        return float(value)  # type: ignore[arg-type]
-    except (TypeError, ValueError, RuntimeError, OverflowError):  # more than one number
-        return None
-
-
-_slots: dict[tuple[Recorder, int], int] = {}

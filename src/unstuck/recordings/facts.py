@@ -11,9 +11,9 @@ import msgspec
 from ..inside import format as f
 from ..inside.format import Kind
 from ..model.recorded import Failure, Fetching, Loader, Process, Progress, StageNow, Timing
+from . import told
 from .crashes import crash_of
 from .data_facts import graphs, of_fetching, of_loader
-from . import told
 from .reader import FETCH_KINDS, LOADER_KINDS, BoardEntry, Recording
 
 PHASES = {

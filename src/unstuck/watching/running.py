@@ -144,7 +144,7 @@ class Watch:
 
     def tick(self) -> None:
         self.following.tick()
-        self._logs.tick(time.time(), self.following.alive(), self.following.last)
+        self._logs.tick(time.time(), self.following.alive(), self.following._last)
         if self.stopping is not None:
             self.stopping.tick()
             return
@@ -166,7 +166,7 @@ def run_plainly(command: list[str]) -> int:
 
 def start(command: list[str], variables: dict[str, str], output: Output | None = None) -> Child:
     try:
-        return Child(command, variables, output and output.fd)
+        return Child(command, variables, None if output is None else output.fd)
     except FileNotFoundError:
         print(f"unstuck: {command[0]}: command not found", file=sys.stderr)
         raise SystemExit(127) from None

@@ -29,15 +29,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 from math import ceil
 
+from ...model.crowding import crowds
 from ...model.doing import FETCHING, WAITING
 from ...model.evidence import Evidence
 from ...model.loops import Loop, loops
 from ...model.phrases import duration, line, many, percent, short
-from ...model.questions import host_of, is_users, loader_name, training_loaders, workers_of
+from ...model.questions import host_of, is_users, loader_name, training_loaders
 from ...model.recorded import Fetching, Loader, Process
 from ...model.report import Finding, Remedy, Subject, Symptom
 from ...model.rule import rule
 from ...model.spending import Time
+from ...model.waiting import fetching as fetching_of
+from ...model.waiting import handing, waiting
 
 SHARE = 0.3  # a GPU kept busy less than 70 % of the time is the usual mark of a loader that does not keep up
 BATCHES = 10
@@ -47,6 +50,8 @@ WAITING_EACH = 4  # workers for each processor when they wait rather than comput
 ON_PROCESSOR = 0.7  # of a fetch spent on the processor: the rest is waiting for storage or sleep
 SAMPLED = 1.0  # seconds of samples: fewer are an anecdote
 IDLE = 0.5  # of the workers' time: if they rest that much, it is not their samples that take long
+QUEUED = 0.33  # of the time in which workers wanted to run, without a processor
+HANDING = "Handing batches over takes long: return fewer and larger tensors, and no views of big ones."
 STARTED = 3.0  # seconds of age of the workers: before, the first batch is waited for, and that is no rate
 
 
@@ -57,15 +62,14 @@ def check(evidence: Evidence) -> Iterator[Finding]:
 
 def _recorded(evidence: Evidence) -> Iterator[Finding]:
     for main, loader in training_loaders(evidence):
-        waited, steps = loader.waits.total - loader.skipped.total, loader.waits.count - loader.skipped.count
-        looped = waited + loader.bodies.total - loader.skipped_bodies
+        waited, looped, steps = waiting(loader)
         if steps < BATCHES or looped < SECONDS or waited < SHARE * looped or waited < LONG * steps:
             continue
-        fetching = _fetching(evidence, main, loader)
+        fetching, crowded = fetching_of(evidence, main, loader), _crowded(evidence, loader)
         yield Finding(
             cause=f"Training waits for data {percent(waited / looped)} of the time: {_why(loader, fetching)}",
-            seen=list(_seen(loader, fetching)),
-            remedy=_remedy(loader, fetching, _cpus(evidence, main)),
+            seen=list(_seen(loader, fetching, crowded=crowded)),
+            remedy=_remedy(loader, fetching, _cpus(evidence, main), crowded=crowded),
             node=main.node,
             rank=main.rank,
             pid=main.pid,
@@ -74,10 +78,10 @@ def _recorded(evidence: Evidence) -> Iterator[Finding]:
         )
 
 
-def _fetching(evidence: Evidence, main: Process, loader: Loader) -> list[Fetching]:
-    if loader.num_workers == 0:
-        return [one for one in main.fetching if one.loader == loader.number]
-    return [one for worker in workers_of(evidence, main, loader) for one in worker.fetching]
+def _crowded(evidence: Evidence, loader: Loader) -> bool:
+    """Its workers are held up because others have the processors, not because storage is slow."""
+    mine = [one for one in crowds(evidence) if any(use.process.pid in loader.pids for use in one.workers)]
+    return any(one.queued >= QUEUED and one.wanted >= IDLE for one in mine)
 
 
 def _cpus(evidence: Evidence, main: Process) -> int | None:
@@ -90,6 +94,9 @@ def _why(loader: Loader, fetching: list[Fetching]) -> str:
     if loader.num_workers == 0:
         return f"{name} has num_workers=0, so the training process loads every batch itself."
     busy = _busy(fetching)
+    if busy < IDLE:
+        rest = f"its workers fetch only {percent(busy)} of the time, so it is not the samples that take long"
+        return f"{name} does not keep up, though {rest}."
     workers = "its only worker is" if loader.num_workers == 1 else f"its {loader.num_workers} workers are"
     return f"{name} does not keep up, though {workers} busy {percent(busy)} of the time."
 
@@ -114,7 +121,7 @@ def _processor_share(fetching: list[Fetching]) -> float | None:
     return min(sum(cpu for cpu, _ in timed) / total, 1.0) if total else None
 
 
-def _seen(loader: Loader, fetching: list[Fetching]) -> Iterator[str]:
+def _seen(loader: Loader, fetching: list[Fetching], *, crowded: bool) -> Iterator[str]:
     yield (
         f"a batch is waited for {duration(loader.waits.mean)} and trained on {duration(loader.bodies.mean)}, "
         f"over {many(loader.waits.count, 'step')}"
@@ -130,11 +137,14 @@ def _seen(loader: Loader, fetching: list[Fetching]) -> Iterator[str]:
     )
     share = _processor_share(fetching)
     if share is not None:
-        rest = "" if share >= ON_PROCESSOR else ", the rest is waiting"
+        rest = "" if share >= ON_PROCESSOR else f", the rest is waiting{' for a processor' if crowded else ''}"
         yield f"{percent(share)} of that is processor time{rest}"
 
 
-def _remedy(loader: Loader, fetching: list[Fetching], cpus: int | None) -> Remedy:
+def _remedy(loader: Loader, fetching: list[Fetching], cpus: int | None, *, crowded: bool) -> Remedy:
+    if loader.num_workers and _busy(fetching) < IDLE:
+        elsewhere = "Look at what comes with each batch: the sampler, a batch_sampler, pin_memory."
+        return Remedy(HANDING if handing(fetching) > SHARE else elsewhere)
     fetched, own, collated = _parts(fetching)
     count = sum(one.fetches.count for one in fetching)
     per_batch = fetched / count if count else 0.0
@@ -146,7 +156,7 @@ def _remedy(loader: Loader, fetching: list[Fetching], cpus: int | None) -> Remed
         reason=f"loading a batch takes {duration(per_batch)}, training on it {duration(loader.bodies.mean)}",
         cheaper=f"make {'collating' if collated > own else place} cheaper",
         cpus=cpus,
-        waiting=share is not None and share < ON_PROCESSOR,
+        waiting=share is not None and share < ON_PROCESSOR and not crowded,
     )
 
 
@@ -224,8 +234,7 @@ def _part(one: Time) -> str:
 def _sampled_remedy(evidence: Evidence, loop: Loop) -> Remedy:
     if not loop.alone and loop.idle >= IDLE:
         tells = "Run it under `unstuck run`: the recording tells which batches are waited for."
-        hint = "Handing batches over takes long: return fewer and larger tensors, and no views of big ones. "
-        return Remedy(f"{hint if loop.handing > SHARE else ''}{tells}")
+        return Remedy(f"{f'{HANDING} ' if loop.handing > SHARE else ''}{tells}")
     share, host = loop.on_processor, next(iter(evidence.host or ()), None)
     return _advice(
         workers=len(loop.workers),

@@ -1,0 +1,43 @@
+# expect: healthy
+"""Latents are mapped one by one here as well: tens of thousands of mappings, but the kernel allows as many."""
+
+import tempfile
+from pathlib import Path
+
+import torch
+from torch.utils.data import DataLoader, Dataset
+
+TILES, SIDE = 512, 32
+PICTURES = 96
+
+
+class Latents(Dataset):
+    def __init__(self, folder):
+        self.files = [folder / f"latents_{number}.bin" for number in range(8)]
+        self.mapped = {}
+
+    def __len__(self):
+        return PICTURES
+
+    def tiles(self, picture):
+        if picture not in self.mapped:
+            file = str(self.files[picture % len(self.files)])
+            self.mapped[picture] = [torch.from_file(file, size=SIDE * SIDE) for _ in range(TILES)]
+        return self.mapped[picture]
+
+    def __getitem__(self, picture):
+        return torch.stack(self.tiles(picture)[:4]).view(4, SIDE, SIDE)
+
+
+if __name__ == "__main__":
+    with tempfile.TemporaryDirectory() as name:
+        data = Latents(Path(name))
+        for file in data.files:
+            torch.randn(SIDE * SIDE).numpy().tofile(file)
+        decoder = torch.nn.Conv2d(4, 3, 3)
+        optimizer = torch.optim.AdamW(decoder.parameters())
+        for latents in DataLoader(data, batch_size=16, num_workers=1):
+            optimizer.zero_grad()
+            decoder(latents).square().mean().backward()
+            optimizer.step()
+    print("trained on", PICTURES * TILES, "tiles")

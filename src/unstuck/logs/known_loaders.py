@@ -1,0 +1,66 @@
+"""The DataLoaders of one main process, as its notes tell of them: what each is, how long, and who works for it."""
+
+from __future__ import annotations
+
+from ..inside import format as f
+from . import describing
+from .line import Line
+from .passes import Loader
+from .tail import Record, Tail
+
+
+class KnownLoaders:
+    """Filled as the notes are read."""
+
+    def __init__(self, tail: Tail) -> None:
+        self.rank = ""  # how the process is called in its lines
+        self.loaders: dict[int, Loader] = {}
+        self.workers: dict[int, tuple[int, int]] = {}  # loader and number of each, by pid
+        self.iterable: dict[int, bool] = {}  # by loader
+        self._tail = tail
+        self._descriptions: dict[int, str] = {}
+        self._datasets: dict[int, int] = {}  # lengths
+        self._assigned: list[tuple[float, int, int]] = []
+
+    def loader(self, number: int) -> Loader:
+        return self.loaders.get(number) or self.loaders.setdefault(number, Loader(number))
+
+    def met(self, one: Record) -> list[Line]:
+        """A loader in use is described again with every pass."""
+        if one.key in self._descriptions:
+            return []
+        text = self._descriptions[one.key] = self._tail.string(one.a)
+        self.loader(one.key)
+        self.iterable[one.key] = '"iterable": true' in text
+        for loader in self.loaders.values():
+            loader.label = f" (loader {loader.number})" if len(self.loaders) > 1 else ""
+        return describing.described(self.rank, self._tail.seconds(one.start), one.key, text)
+
+    def length(self, one: Record) -> list[Line]:
+        loader, dataset = self.loader(one.key), one.a - 1 if one.a > 0 else None
+        if (loader.length, self._datasets.get(one.key)) == (one.b - 1, dataset):
+            return []
+        loader.length = one.b - 1
+        if dataset is not None:
+            self._datasets[one.key] = dataset
+        return describing.lengths(self.rank, self._tail.seconds(one.start), loader, dataset)
+
+    def worker(self, one: Record) -> list[Line]:
+        self.workers[one.a] = (one.key, one.b)
+        self._assigned.append((self._tail.seconds(one.start), one.key, one.b))
+        return []
+
+    def shares(self) -> list[Line]:
+        """Who reads how much. Of a loader's first workers only: those that come anew every epoch are dealt the same."""
+        assigned, self._assigned = self._assigned, []
+        world = self._tail.header[f.H_WORLD]
+        rank = self.rank.strip("[]") + (f"/{world}" if world else "")
+        lines = []
+        for at, number, worker in assigned:
+            loader = self.loader(number)
+            if loader.now is None or loader.now.number == 1:
+                text, dataset = self._descriptions.get(number, ""), self._datasets.get(number)
+                workers = 1 + max(one[1] for one in self.workers.values() if one[0] == number)
+                whose = f"[{rank} Worker {worker}/{workers}]"
+                lines.append(describing.assigned(whose, at, text, loader, dataset, worker, workers))
+        return lines

@@ -1,0 +1,248 @@
+"""Turns what one main process records into lines, as it comes."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+from typing import Any
+
+from ..inside import format as f
+from ..inside.format import Kind
+from ..model.phrases import duration, many
+from . import failures
+from .known_loaders import KnownLoaders
+from .line import DEBUG, ERROR, INFO, WARNING, Line
+from .losses import Losses, is_of_validation
+from .passes import TRAINING, VALIDATION, Loader, Marks, Pass
+from .settings import Settings
+from .tail import Entry, Record, Tail
+
+RING = (Kind.ITERATOR, Kind.WAIT, Kind.PASS_END, Kind.FETCH, Kind.SHUTDOWN, Kind.METRIC, Kind.SAVE)
+NOTES = (
+    Kind.LOADER, Kind.LENGTH, Kind.ITERATOR_FAILED, Kind.WORKER, Kind.OPTIMIZER, Kind.EXIT, Kind.ADAPTER_FAILED,
+    Kind.SAVE,
+)  # fmt: skip
+LOOP, SETUP, PROCESS, ACCESS = "[TRAIN_LOOP]", "🔍 [SETUP_EPOCH]", "🔍 [TRAIN_PROCESS]", "🔍 [DATASET]"
+AS_WORD, AS_DOUBLE = struct.Struct("q").pack, struct.Struct("d").unpack
+SETTLED = 0.3  # seconds after which an event has come, if the loop goes on: they are written a tenth of a second late
+MISSED_EVERY = 10.0  # seconds between two words about missing events
+
+
+class MainProcess:
+    """One rank. `name` is how its lines call it: [Rank 0]."""
+
+    def __init__(self, tail: Tail, settings: Settings) -> None:
+        self.tail = tail
+        self.pid = tail.header[f.H_PID]
+        self.name = ""
+        self.known = KnownLoaders(tail)
+        self._marks = Marks("", settings)
+        self._losses = Losses(settings)
+        self._failed_exits: set[int] = set()
+        self._setup: set[tuple[int, int]] = set()
+        self._early: list[Record] = []
+        self._shut = False  # workers of a pass were ended, and it does not show yet whether it was left
+        self._missed, self._missed_told = 0, 0.0
+        self._met = False
+
+    def called(self, name: str) -> None:
+        self.name = self._marks.rank = self.known.rank = name
+
+    def lines(self, now: float, *, final: bool) -> list[Line]:
+        """What happened since the last time, in the order of time."""
+        tail = self.tail
+        records = self._due(tail.notes.new() + tail.ring.new(), now, final=final)
+        tail.look()
+        board = tail.board()  # after the rings: what it says is never older
+        lines = self._begin() if not self._met else []
+        read = self._readers()
+        for record in records:
+            lines += read[record.kind](record)
+        self._look_at(board)
+        lines += self._starting(board)
+        if final:
+            lines += self._close(now)
+        lines += self._marks.decide(self.known.loaders, now)
+        lines += self.known.shares()
+        lines += [self._failure(said) for said in tail.last_words()]
+        return sorted(lines + self._gaps(now, final=final), key=lambda one: one.at)
+
+    def _due(self, new: list[Record], now: float, *, final: bool) -> list[Record]:
+        """In the order of time. Steps are written down together, so that what came after them may be there first."""
+        known = sorted(self._early + new, key=lambda one: one.end)
+        due = len(known)
+        while not final and due and now - self._at(known[due - 1].end) < SETTLED:
+            due -= 1
+        self._early = known[due:]
+        return known[:due]
+
+    def _at(self, moment: int) -> float:
+        return self.tail.seconds(moment)
+
+    def _begin(self) -> list[Line]:
+        self._met = True
+        header = self.tail.header
+        world = f", one of {header[f.H_WORLD]} ranks" if header[f.H_WORLD] else ""
+        text = f"{self.name} {PROCESS} pid {self.pid} on {self.tail.path.rpartition('/')[2].rsplit('.', 4)[0]}{world}"
+        return [Line(self._at(header[f.H_MONOTONIC]), INFO, "process", text)]
+
+    def _readers(self) -> dict[int, Callable[[Record], list[Line]]]:
+        return {
+            Kind.LOADER: self.known.met, Kind.LENGTH: self.known.length, Kind.ITERATOR: self._iterator,
+            Kind.ITERATOR_FAILED: self._iterator_failed, Kind.WORKER: self.known.worker, Kind.WAIT: self._batch,
+            Kind.PASS_END: self._pass_end, Kind.SHUTDOWN: self._shutdown, Kind.FETCH: self._fetch,
+            Kind.OPTIMIZER: self._optimizer, Kind.EXIT: self._exit, Kind.ADAPTER_FAILED: self._adapter,
+            Kind.METRIC: self._metric, Kind.SAVE: self._save,
+        }  # fmt: skip
+
+    def _starting(self, board: list[Entry]) -> list[Line]:
+        """An iterator that is being made: its event comes only when it is there, and that may take long."""
+        making = [one for one in board if one.kind == Kind.ITERATOR]
+        return [line for one in making for line in self._set_up(one.key, one.b, self._at(one.since))]
+
+    def _set_up(self, loader: int, number: int, at: float) -> list[Line]:
+        if (loader, number) in self._setup:
+            return []
+        self._setup.add((loader, number))
+        text = f"{self.name} {SETUP} pass {number} over loader {loader} is being set up"
+        return [Line(at, DEBUG, "loop", text)]
+
+    def _iterator(self, one: Record) -> list[Line]:
+        loader = self.known.loader(one.key)
+        self._confirm_left()
+        lines = self._set_up(one.key, one.a, self._at(one.start))
+        self._leave(loader, self._at(one.start))
+        self._begin_pass(loader, one.a, self._at(one.start))
+        workers = many(one.b, "worker") if one.b else "no workers: this process loads the data itself"
+        text = f"{self.name} 🔍 {LOOP} - main data iterator created: pass {one.a} over loader {one.key}, {workers}"
+        return [*lines, Line(self._at(one.end), INFO, "loop", f"{text}, in {duration(one.duration / 1e9)}", main=False)]
+
+    def _begin_pass(self, loader: Loader, number: int, at: float) -> Pass:
+        loader.now = Pass(loader, number, at)
+        self._marks.begins(loader.now)
+        return loader.now
+
+    def _leave(self, loader: Loader, at: float) -> None:
+        if loader.now is not None and loader.now.ended is None:
+            self._marks.ends(loader.now, at, left=True)
+
+    def _iterator_failed(self, one: Record) -> list[Line]:
+        text = f"{self.name} ❌ {LOOP} creating the main data iterator failed: {self.tail.string(one.b)}"
+        return [Line(self._at(one.end), ERROR, "loop", text, key=True)]
+
+    def _batch(self, one: Record) -> list[Line]:
+        loader = self.known.loader(one.key)
+        if self._shut:
+            self._confirm_left()
+        now = loader.now
+        if now is None or now.number != one.b:  # it was begun before anybody recorded, or its beginning is missing
+            self._leave(loader, self._at(one.start))
+            now = self._begin_pass(loader, one.b, self._at(one.start))
+        now.batches, now.newest = one.a + 1, self._at(one.end)
+        now.worked += one.c / 1e9
+        self._marks.batch(now, now.newest, one.a)
+        if one.a:
+            now.waited += one.duration / 1e9
+            return []
+        text = f"{self.name} {PROCESS} first batch of pass {one.b} over loader {one.key}"
+        return [Line(now.newest, DEBUG, "loop", f"{text} after {duration(one.duration / 1e9)}")]
+
+    def _pass_end(self, one: Record) -> list[Line]:
+        loader, at = self.known.loader(one.key), self._at(one.end)
+        now = loader.now if loader.now is not None and loader.now.number == one.b else None
+        if now is None or now.ended is not None:
+            now = self._begin_pass(loader, one.b, at)
+        now.batches = one.a
+        self._marks.ends(now, at, left=False)
+        if not now.samples:  # workers say so themselves
+            return []
+        return [Line(at, INFO, "data", f"{self.name} COMPLETED iteration, total samples: {now.samples}", main=False)]
+
+    def _shutdown(self, one: Record) -> list[Line]:
+        """The workers of a pass are ended: because it has come to its end, which is told next, or was left."""
+        now = self.known.loader(one.key).now
+        if now is not None and now.number == one.a and now.ended is None:
+            now.shut, self._shut = self._at(one.end), True
+        return []
+
+    def _confirm_left(self) -> None:
+        self._shut = False
+        for one in [one for one in self._marks.open if one.shut is not None]:
+            self._marks.ends(one, one.shut or one.newest, left=True)
+
+    def _fetch(self, one: Record) -> list[Line]:
+        """In this process itself: it has no workers."""
+        now = self.known.loader(one.key).now
+        if now is None:
+            return []
+        first = not now.samples and now.number == 1
+        now.samples += one.a
+        index = f"index {one.c}" if one.c >= 0 else "of a stream"
+        text = f"{self.name} {ACCESS} first sample: {index}, its batch took {duration(one.duration / 1e9)}"
+        return [Line(self._at(one.end), DEBUG, "data", text)] if first else []
+
+    def _optimizer(self, one: Record) -> list[Line]:
+        text = f"{self.name} {PROCESS} first optimizer step: {self.tail.string(one.a)}"
+        return [Line(self._at(one.start), INFO, "loop", text)]
+
+    def _exit(self, one: Record) -> list[Line]:
+        """Of a worker, however often its parent learns of it. One that is asked to go by SIGTERM has not failed."""
+        known = self.known.workers.get(one.a)
+        if known is None or one.b in (0, -15) or one.a in self._failed_exits:
+            return []
+        self._failed_exits.add(one.a)
+        return [failures.worker_ended(self.worker(known[1]), self._at(one.start), one.a, one.b)]
+
+    def worker(self, number: int | None) -> str:
+        return self.name if number is None else f"{self.name[:-1]} Worker {number}]"
+
+    def _adapter(self, one: Record) -> list[Line]:
+        text = f"{self.name} ⚠️ part of the recording was given up: {self.tail.string(one.a)}"
+        return [Line(self._at(one.start), WARNING, "recording", text, key=True)]
+
+    def _metric(self, one: Record) -> list[Line]:
+        name, value = self.tail.string(one.key), AS_DOUBLE(AS_WORD(one.b))[0]
+        inner = self._marks.open[-1] if self._marks.open else None
+        validates = (
+            inner is not None and inner.kind != TRAINING and (is_of_validation(name) or inner.kind == VALIDATION)
+        )
+        if inner is not None and validates and "loss" in name.lower():
+            self._marks.loss(inner, value)
+            return self._losses.nonsense(self.name, self._at(one.start), name, value, inner.batches)
+        return self._losses.told(self.name, self._at(one.start), name, value, one.a - 1 if one.a > 0 else None)
+
+    def _save(self, one: Record) -> list[Line]:
+        path = self.tail.string(one.key) or "a file whose name found no room"
+        text = f"{self.name} Checkpoint saved: {path} (torch.save took {duration(one.duration / 1e9)})"
+        return [Line(self._at(one.end), INFO, "checkpoint", text, key=True)]
+
+    def _look_at(self, board: list[Entry]) -> None:
+        for one in board:
+            if one.key in self.known.loaders and one.kind in (Kind.WAIT, Kind.BODY, Kind.PASS_END, Kind.LOADER):
+                loader = self.known.loaders[one.key]
+                loader.batches, loader.steps = one.c, one.d
+        for loader in self.known.loaders.values():
+            loader.steps_before = (loader.steps_before[1], loader.steps)
+
+    def _failure(self, said: dict[str, Any]) -> Line:
+        iterable = any(self.known.iterable.values()) and said.get("index") is None
+        return failures.failed(self.name, self._at(int(said.get("at", 0))), said, iterable=iterable)
+
+    def _gaps(self, now: float, *, final: bool) -> list[Line]:
+        missed = self.tail.ring.missed + self.tail.notes.missed
+        if missed == self._missed or (now - self._missed_told < MISSED_EVERY and not final):
+            return []
+        count, self._missed, self._missed_told = missed - self._missed, missed, now
+        text = f"{self.name} ⚠️ {count:,} events were overwritten before they could be read: lines are missing here"
+        return [Line(now, WARNING, "recording", text)]
+
+    def _close(self, now: float) -> list[Line]:
+        """The process has ended."""
+        header = self.tail.header
+        at = self._at(header[f.H_ENDED]) if header[f.H_ENDED] else now
+        self._confirm_left()
+        for loader in self.known.loaders.values():
+            self._leave(loader, at)
+        how = f.ENDINGS[header[f.H_ENDED_HOW]] if header[f.H_ENDED_HOW] < len(f.ENDINGS) else ""
+        text = f"{self.name} {PROCESS} pid {self.pid} has ended ({how or 'without a goodbye'})"
+        return [Line(at, INFO, "process", text, main=False)]

@@ -1,0 +1,39 @@
+"""Where a quiet run's own output goes: through a pipe to a process that does nothing but drain it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+PATIENCE = 2.0  # seconds: a process that outlives the command may hold the pipe for ever
+
+
+class Output:
+    """Made before the command is started."""
+
+    def __init__(self, path: str) -> None:
+        """Raises OSError where there can be no such file."""
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644))
+        self.path = path
+        source, self.fd = os.pipe2(os.O_CLOEXEC)
+        try:
+            self._drain = subprocess.Popen(
+                [sys.executable, "-m", "unstuck.logs.drain", path],
+                stdin=source,
+                env={**os.environ, "UNSTUCK": "0", "PYTHONSAFEPATH": "1"},
+                start_new_session=True,
+            )
+        finally:
+            os.close(source)
+
+    def started(self) -> None:
+        """The command has its end of the pipe now; ours would keep it open."""
+        os.close(self.fd)
+
+    def finish(self) -> None:
+        try:
+            self._drain.wait(PATIENCE)
+        except subprocess.TimeoutExpired:
+            return

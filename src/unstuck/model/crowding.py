@@ -1,0 +1,119 @@
+"""How the processes of a node got on with its processors: what each used, wanted and had to wait for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from .evidence import Evidence, Host, Memory, Sample
+from .recorded import Process
+
+YOUNG = 1.0  # seconds: of a worker that has just started, only its start was seen
+NOTHING = Memory(0, threads=0, cpu=0.0, main_cpu=0.0, queued=0.0, preempted=0)
+
+
+class Use(NamedTuple):
+    """One process over some seconds. `alone` is what its main thread used by itself."""
+
+    process: Process
+    seconds: float
+    cpu: float
+    alone: float
+    queued: float
+    preempted: int
+    threads: int
+
+    @property
+    def beside(self) -> float:
+        """Processors that its other threads used, on average."""
+        return max(self.cpu - self.alone, 0.0) / self.seconds
+
+
+class Crowd(NamedTuple):
+    """All workers of a node that were there at one moment, and its main processes since then."""
+
+    host: Host
+    workers: list[Use]
+    mains: list[Use]
+
+    @property
+    def seconds(self) -> float:
+        return max(one.seconds for one in self.workers)
+
+    @property
+    def queued(self) -> float:
+        """Which part of the time in which workers wanted to run they had to wait for a processor."""
+        queued = sum(one.queued for one in self.workers)
+        wanted = queued + sum(one.alone for one in self.workers)
+        return queued / wanted if wanted else 0.0
+
+    @property
+    def wanted(self) -> float:
+        """Share of the time in which a worker ran, or would have run had there been a processor."""
+        wanted = sum(one.queued + one.alone for one in self.workers)
+        return wanted / sum(one.seconds for one in self.workers)
+
+    @property
+    def used(self) -> float:
+        """Processors that the training itself kept busy."""
+        return sum(one.cpu / one.seconds for one in (*self.workers, *self.mains))
+
+
+def crowds(evidence: Evidence) -> Iterator[Crowd]:
+    """For each node the moment with the most workers that had run for a while; the last of such moments."""
+    for host in evidence.host or ():
+        found = [_crowd(evidence, host, sample) for sample in host.samples]
+        most = max((one for one in found if one.workers), key=_weight, default=None)
+        if most is not None:
+            yield most
+
+
+def _weight(crowd: Crowd) -> tuple[int, float]:
+    return len(crowd.workers), crowd.seconds
+
+
+def _crowd(evidence: Evidence, host: Host, sample: Sample) -> Crowd:
+    seen = [(one, found) for one in sample.processes if (found := evidence.process(one.pid)) and one.cpu is not None]
+    workers = [_worker(host, sample, *one) for one in seen if one[1].role == "worker"]
+    known = [one for one in workers if one is not None and one.seconds >= YOUNG]
+    since = min((one.process.opened for one in known), default=sample.at)
+    mains = [_main(host, sample, *one, since) for one in seen if one[1].role == "main"]
+    return Crowd(host, known, [one for one in mains if one is not None])
+
+
+def _worker(host: Host, sample: Sample, seen: Memory, process: Process) -> Use | None:
+    """A forked one from its beginning; another from the first look, because importing torch is not its work."""
+    if process.threads_at_fork is not None:
+        return _use(process, sample.at - process.opened, NOTHING, seen)
+    first = next(_looks(host, process.pid))
+    return _use(process, sample.at - first[0], first[1], seen)
+
+
+def _main(host: Host, sample: Sample, seen: Memory, process: Process, since: float) -> Use | None:
+    """Since the workers are there: what it did before took nothing from them."""
+    before = [one for one in _looks(host, process.pid) if one[0] <= since]
+    at, first = before[-1] if before else next(_looks(host, process.pid))
+    return _use(process, sample.at - at, first, seen)
+
+
+def _looks(host: Host, pid: int) -> Iterator[tuple[float, Memory]]:
+    for sample in host.samples:
+        for one in sample.processes:
+            if one.pid == pid and one.cpu is not None:
+                yield sample.at, one
+
+
+def _use(process: Process, seconds: float, first: Memory, last: Memory) -> Use | None:
+    return (
+        Use(
+            process,
+            seconds,
+            cpu=(last.cpu or 0.0) - (first.cpu or 0.0),
+            alone=(last.main_cpu or 0.0) - (first.main_cpu or 0.0),
+            queued=(last.queued or 0.0) - (first.queued or 0.0),
+            preempted=(last.preempted or 0) - (first.preempted or 0),
+            threads=last.threads or 1,
+        )
+        if seconds > 0
+        else None
+    )

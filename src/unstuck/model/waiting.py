@@ -1,0 +1,65 @@
+"""How long a loop waited for its batches, and who loaded them: what all rules about slow loading start from."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from .evidence import Evidence
+from .questions import workers_of
+from .recorded import Fetching, Handed, Loader, Process
+
+SHARE = 0.3  # of looping: a GPU busy less than 70 % of the time is the usual mark of a loader that does not keep up
+BATCHES = 10  # fewer are start-up
+SECONDS = 3.0  # of looping: the same; rules that say it of any loader ask for more
+
+
+class Waiting(NamedTuple):
+    """Of one loader: seconds waited for batches, seconds of looping in all, and steps. First batches are left aside.
+
+    So are batches that a resumed run only passes over.
+    """
+
+    waited: float
+    looped: float
+    steps: int
+
+    @property
+    def share(self) -> float:
+        return self.waited / self.looped if self.looped else 0.0
+
+    @property
+    def matters(self) -> bool:
+        """The loop would gain by faster loading, and there is enough of it to say so."""
+        return self.steps >= BATCHES and self.looped >= SECONDS and self.share >= SHARE
+
+
+def waiting(loader: Loader) -> Waiting:
+    waited = loader.waits.total - loader.skipped.total
+    looped = waited + loader.bodies.total - loader.skipped_bodies
+    return Waiting(waited, looped, loader.waits.count - loader.skipped.count)
+
+
+def fetching(evidence: Evidence, main: Process, loader: Loader) -> list[Fetching]:
+    """What loading cost each process that did it: the workers, or the main process itself."""
+    if loader.num_workers == 0:
+        return [one for one in main.fetching if one.loader == loader.number]
+    return [one for worker in workers_of(evidence, main, loader) for one in worker.fetching]
+
+
+def typical(fetching: list[Fetching]) -> Handed | None:
+    """The batch that is in the middle by the number of its tensors, of all that were looked at."""
+    batches = sorted((batch for one in fetching for batch in one.handed), key=lambda batch: batch.tensors)
+    return batches[len(batches) // 2] if batches else None
+
+
+def handing(fetching: list[Fetching]) -> float:
+    """Which part of a worker's work goes into handing batches over, rather than into fetching them."""
+    handed = sum(one.handovers.total for one in fetching)
+    worked = handed + sum(one.fetches.total for one in fetching)
+    return handed / worked if worked else 0.0
+
+
+def lasted(process: Process) -> float:
+    """Seconds from the beginning of the first pass over a loader to the last sign of life."""
+    begun = [loader.states[0].at for loader in process.loaders if loader.states]
+    return max((process.ended or process.last_sign) - min(begun, default=process.opened), 0.0)

@@ -1,0 +1,165 @@
+"""A damaged image or compressed file among the samples cannot be decoded.
+
+## What it looks at
+An exception raised while a sample was loaded, in a worker or with num_workers=0, that only a decoder raises over the
+content of a file: Pillow's UnidentifiedImageError, "image file is truncated", "broken data stream" and the like, zlib's
+"while decompressing data", gzip's, bz2's and lzma's, and an end of file before its time. With the index and the file.
+
+## Why it happens
+A download or a copy was interrupted, a disk was full while the file was written, an error page was saved under the name
+of an image, or a file of another kind got among them. It shows only when that sample's turn comes, often after hours.
+
+## What to do
+Look at the file, and fetch it anew or take it out of the list. Then try to open all of them once, before training:
+there is seldom only one. Pillow's LOAD_TRUNCATED_IMAGES fills up what is missing with grey: only as a conscious choice.
+
+## How sure it is
+Certain that the decoder refused the content. Files that are missing, locked or on a failing disk are not meant: the
+operating system's errors carry a number, a decoder's do not. The file is the one the exception names, or else one that
+the failing frames held, which may be a neighbour.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterator
+
+from ...model.evidence import Evidence
+from ...model.phrases import line, many, said, short
+from ...model.questions import loader_name, user_line
+from ...model.raised import Raised, raised
+from ...model.recorded import Failure
+from ...model.report import Finding, Remedy, Subject, Symptom
+from ...model.rule import rule
+
+UNIDENTIFIED = "UnidentifiedImageError"
+# Raised by Pillow's readers these are about the file's content; raised elsewhere they may be about anything.
+OF_PILLOW = ("OSError", "SyntaxError", "error")
+READERS = re.compile(r"/PIL/(ImageFile|\w+ImagePlugin)\.py$")
+SAVING = ("save", "_save", "_save_all")  # the same files hold Pillow's writers
+OF_SYSTEM = re.compile(r"\[Errno \d+\]")  # the file could not be read at all
+# The types of zlib and of struct are both called "error": only the words tell.
+COMPRESSED = {
+    "error": ("while decompressing data",),
+    "BadGzipFile": ("",),
+    "LZMAError": ("",),
+    "EOFError": ("Compressed file ended before the end-of-stream marker", "Ran out of input"),
+    "OSError": ("Invalid data stream",),
+    "UnpicklingError": ("pickle data was truncated",),
+}
+SCAN = (
+    r'exec("import sys, pathlib\nfrom PIL import Image\nfor f in pathlib.Path(sys.argv[1]).rglob(sys.argv[2]):'
+    r'\n  try: Image.open(f).load()\n  except Exception as e: print(f, e)")'
+)
+QUOTED = re.compile(r"'([^'\n]+)'")
+
+
+@rule(explains=Symptom.CRASHED, needs=("recording",), outranks=("worker-python-exception", "uncaught-exception"))
+def check(evidence: Evidence) -> Iterator[Finding]:
+    for one in [found for found in raised(evidence) if _damaged(found.failure)][:1]:
+        failure, path, place = one.failure, _path(one.failure), user_line(one.failure)
+        spot = f" at {short(place)}" if place is not None else ""
+        yield Finding(
+            cause=f"{_what(failure, path)} {_verdict(failure)}{spot}: {_message(failure)}",
+            seen=list(_seen(one)),
+            remedy=_remedy(one, path),
+            node=one.process.node,
+            rank=one.process.rank,
+            worker=one.process.worker,
+            pid=one.process.pid,
+            onset_s=failure.at,
+            where=place,
+            subject=_subject(failure, path),
+        )
+
+
+def _damaged(failure: Failure) -> bool:
+    if failure.type == UNIDENTIFIED:
+        return True
+    if OF_SYSTEM.match(failure.message):
+        return False
+    if any(words in failure.message for words in COMPRESSED.get(failure.type, ())):
+        return True
+    return failure.type in OF_PILLOW and _in_pillow(failure)
+
+
+def _in_pillow(failure: Failure) -> bool:
+    last = failure.frames[-1] if failure.frames else None
+    saving = any("/PIL/" in frame.file and frame.function in SAVING for frame in failure.frames)
+    return last is not None and READERS.search(last.file) is not None and not saving
+
+
+def _path(failure: Failure) -> str:
+    """The file that the message names, else the first that was in hand."""
+    named = [one for one in QUOTED.findall(failure.message) if "/" in one]
+    return (named or _paths(failure) or [""])[0]
+
+
+def _paths(failure: Failure) -> list[str]:
+    """What a decoder has in hand is bytes, some of which look like a path."""
+    return [one for one in failure.paths if one.isprintable()]
+
+
+def _what(failure: Failure, path: str) -> str:
+    sample = _sample(failure)
+    if path:
+        return f"{path.rpartition('/')[2]} ({sample})" if sample else path.rpartition("/")[2]
+    return f"{sample[:1].upper()}{sample[1:]}" if sample else "A sample"
+
+
+def _verdict(failure: Failure) -> str:
+    is_what = "is damaged, or no image at all," if failure.type == UNIDENTIFIED else "is damaged"
+    return f"{is_what} and could not be decoded"
+
+
+def _sample(failure: Failure) -> str:
+    if failure.index is not None and not failure.collating:
+        return f"sample {failure.index}"
+    return f"sample number {failure.position + 1:,} of its stream" if failure.position is not None else ""
+
+
+def _message(failure: Failure) -> str:
+    first = failure.message.strip().splitlines()[:1]
+    text = first[0][:160] if first else failure.type
+    return text if text.endswith((".", "!", "?")) else f"{text}."
+
+
+def _seen(one: Raised) -> Iterator[str]:
+    failure, place = one.failure, user_line(one.failure)
+    yield said(failure) + (f", raised under {line(place)} in {place.function}" if place is not None else "")
+    inner = failure.frames[-1] if failure.frames else None
+    if inner is not None and inner != place:
+        yield f"by {'/'.join(inner.file.split('/')[-2:])}:{inner.line} in {inner.function}"
+    if _sample(failure):
+        yield f"{_sample(failure)}, in {one.by}"
+    if failure.stage:
+        yield f"in the stage {failure.stage}" + (f" of {failure.item}" if failure.item else "")
+    yield from (f"file in hand: {path}" for path in _paths(failure)[:2])
+    if one.loader is not None:
+        before = f", after {many(one.loader.batches, 'batch')}"
+        yield f"it was for {loader_name(one.loader)}{before}"
+
+
+def _subject(failure: Failure, path: str) -> Subject | None:
+    if path:
+        return Subject("file", path)
+    return Subject("sample", str(failure.index)) if failure.index is not None else None
+
+
+def _remedy(one: Raised, path: str) -> Remedy:
+    rest = "Then try all files once before the next run: there is seldom only one such."
+    if not path:
+        return Remedy(f"See which file {_sample(one.failure) or 'it'} is, and fetch it anew or leave it out. {rest}")
+    pillow = one.failure.type == UNIDENTIFIED or any("/PIL/" in frame.file for frame in one.failure.frames)
+    commands = [f"ls -l {shlex.quote(path)}", f"file {shlex.quote(path)}"]
+    return Remedy(
+        f"Fetch {path} anew, or take it out of the list. {rest}", [*commands, _scan(path)] if pillow else commands
+    )
+
+
+def _scan(path: str) -> str:
+    """Opens every file of that kind, and prints those that cannot be."""
+    folder, _, name = path.rpartition("/")
+    pattern = f"*.{name.rpartition('.')[2]}" if "." in name else "*"
+    return f"python -c {shlex.quote(SCAN)} {shlex.quote(folder or '.')} {shlex.quote(pattern)}"

@@ -1,0 +1,109 @@
+"""Every worker computes with several threads, and together they are far more than there are processors.
+
+## What it looks at
+Threads of each worker, and the processor time of each worker as a whole against that of its main thread alone: the
+difference is what its other threads used. Then the processors the training may use, and how long workers that were
+ready to run had none.
+
+## Why it happens
+OpenMP, OpenBLAS, MKL, OpenCV and tokenizers start a pool of threads in each process, as many as the host has
+processors, whatever the container was granted. torch keeps its own pool at one thread in workers, but not the others'.
+With several workers their threads wait for each other while none of them can run, often in a loop that burns
+processor time.
+
+## What to do
+One thread for each worker: `OMP_NUM_THREADS=1` and its kin in the environment, before the libraries are loaded;
+`cv2.setNumThreads(0)` in `worker_init_fn`; or `threadpoolctl.threadpool_limits(1)`.
+
+## How sure it is
+It is the kernel's own count. Threads that sleep do not count: it speaks only where threads beside the main one use a
+fifth of the workers' processor time, threads outnumber processors, workers wait for a processor, the processors are
+busy with this training, and its loop waits for data.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ...model.crowding import Crowd, crowds
+from ...model.evidence import Evidence
+from ...model.phrases import duration, many, percent
+from ...model.questions import loader_name, training_loaders
+from ...model.recorded import Loader
+from ...model.report import Finding, Remedy, Subject, Symptom
+from ...model.rule import rule
+from ...model.waiting import waiting
+
+BESIDE = 0.2  # of the processor time, used by threads beside the main one: a feeder thread uses far less
+QUEUED = 0.2  # of the time in which workers wanted to run, without a processor
+USED = 0.5  # of the processors by the training itself: else somebody else has them, unless
+TIMES = 4  # that many threads for each processor: they would be too many without anybody else
+OWN = 3  # threads that every worker has: its main thread, one that feeds its queue, one that passes descriptors on
+VARIABLES = "OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1"
+
+
+@rule(explains=Symptom.SLOW, needs=("recording", "host"), outranks=("too-many-workers", "dataloader-bound"))
+def check(evidence: Evidence) -> Iterator[Finding]:
+    for crowd in crowds(evidence):
+        cpus = crowd.host.cpus
+        if not cpus or not _oversubscribed(crowd, cpus):
+            continue
+        for main, loader in training_loaders(evidence):
+            mine = any(one.process.pid in loader.pids for one in crowd.workers)
+            if main.node != crowd.host.node or not mine or not waiting(loader).matters:
+                continue
+            yield Finding(
+                cause=f"{many(_threads(crowd), 'thread')} of {many(len(crowd.workers), 'worker')} compute on "
+                f"{many(cpus, 'processor')}: each worker of {loader_name(loader)} has a pool of threads of its own, "
+                "and they take the processors from each other.",
+                seen=list(_seen(crowd, loader, cpus)),
+                remedy=_remedy(evidence, loader),
+                node=main.node,
+                rank=main.rank,
+                pid=main.pid,
+                where=loader.created,
+                subject=Subject("loader", loader_name(loader)),
+            )
+            break
+
+
+def _threads(crowd: Crowd) -> int:
+    """Those that may compute."""
+    return sum(max(one.threads - OWN + 1, 1) for one in crowd.workers)
+
+
+def _oversubscribed(crowd: Crowd, cpus: int) -> bool:
+    pools = all(one.threads > OWN for one in crowd.workers)
+    at_fault = crowd.used >= USED * cpus or _threads(crowd) >= TIMES * cpus
+    return pools and at_fault and crowd.queued >= QUEUED and _threads(crowd) > cpus and _beside(crowd) >= BESIDE
+
+
+def _beside(crowd: Crowd) -> float:
+    """Which part of the workers' processor time was used by threads beside the main one."""
+    used = sum(one.cpu for one in crowd.workers)
+    return sum(one.beside * one.seconds for one in crowd.workers) / used if used else 0.0
+
+
+def _seen(crowd: Crowd, loader: Loader, cpus: int) -> Iterator[str]:
+    most = max(one.threads for one in crowd.workers)
+    yield (
+        f"a worker has {many(most, 'thread')}, and {percent(_beside(crowd))} of its processor time is used by those "
+        "beside the main one"
+    )
+    yield (
+        f"affinity and cgroups grant {many(cpus, 'processor')}; a worker that wants to run waits for one "
+        f"{percent(crowd.queued)} of the time, and was sent off it "
+        f"{sum(one.preempted for one in crowd.workers):,} times in {duration(crowd.seconds)}"
+    )
+    yield f"the loop waits for data {percent(waiting(loader).share)} of the time"
+
+
+def _remedy(evidence: Evidence, loader: Loader) -> Remedy:
+    command = " ".join(evidence.run.command)
+    init = f", as {loader.worker_init_fn.rpartition('.')[2]} may do," if loader.worker_init_fn else ""
+    return Remedy(
+        f"Let each worker compute with one thread. Do not call torch.set_num_threads in the dataset or in "
+        f"worker_init_fn{init} where torch itself keeps to one; with OpenCV, call cv2.setNumThreads(0) there. For numpy "
+        "and other libraries, set the variables below before Python starts.",
+        [f"{VARIABLES} {command}"] if command else [],
+    )

@@ -1,0 +1,118 @@
+"""The script lacks `if __name__ == "__main__":`, so every worker starts the training again instead of working.
+
+## What it looks at
+A process that the main process started, and that failed while it imported the script: with Python's own words for
+starting a process in the middle of an import, or because it was to choose the start method once more.
+
+## Why it happens
+A worker started by `spawn` or `forkserver` is a new Python that imports the script, to know its classes. What stands at
+the top level of the script then runs again, in every worker: also the loop that starts workers. Python refuses that,
+the worker exits with code 1, and the main process only says that a worker exited unexpectedly. From Python 3.14 on
+`forkserver` is the default on Linux.
+
+## What to do
+Put what the script does into a function, and call it under `if __name__ == "__main__":`. Imports, classes, functions
+and constants stay at the top level.
+
+## How sure it is
+Certain: the words are Python's own and are written down by the process that failed, with the line of the script that
+ran a second time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ...model.evidence import Evidence
+from ...model.owners import owner_of
+from ...model.phrases import ending, line, said, who
+from ...model.questions import is_users, user_line
+from ...model.recorded import Failure, Place, Process
+from ...model.report import Finding, Remedy, Symptom
+from ...model.rule import rule
+
+BOOTSTRAPPING = "before the current process has finished its bootstrapping phase"
+CHOSEN = "context has already been set"  # multiprocessing.set_start_method, called again
+IMPORTING = ("_fixup_main_from_path", "_fixup_main_from_name")  # of multiprocessing.spawn
+TOP_LEVEL = "<module>"
+
+
+@rule(
+    explains=Symptom.CRASHED,
+    needs=("recording",),
+    outranks=("uncaught-exception", "worker-exited-silently", "worker-python-exception"),
+)
+def check(evidence: Evidence) -> Iterator[Finding]:
+    again = [(one, failure) for one in evidence.recording or () for failure in one.failures if _imported(failure)]
+    for child, failure in sorted(again, key=lambda one: one[1].at):
+        starter = _starter(evidence, child)
+        if starter is not None and starter.ended is not None and starter.failure is None:
+            continue  # it got along without
+        top = _top_level(failure)
+        yield Finding(
+            cause=f'{_line(top)} is not under if __name__ == "__main__":, so {_who(evidence, child)} ran it again '
+            "instead of working, and failed there.",
+            seen=list(_seen(evidence, child, failure, starter)),
+            remedy=_remedy(top),
+            node=child.node,
+            rank=child.rank,
+            worker=owner.number if (owner := owner_of(evidence, child.pid)) is not None else None,
+            pid=child.pid,
+            onset_s=failure.at,
+            where=top or user_line(failure),
+        )
+        return
+
+
+def _imported(failure: Failure) -> bool:
+    text, importing = _flat(failure), any(frame.function in IMPORTING for frame in failure.frames)
+    return BOOTSTRAPPING in text or (CHOSEN in text and importing)
+
+
+def _flat(failure: Failure) -> str:
+    """Python's text is laid out in lines."""
+    return " ".join(failure.message.split())
+
+
+def _starter(evidence: Evidence, child: Process) -> Process | None:
+    """Who wanted this process: the loader's main process, or its parent. A fork server is the parent of others."""
+    owner = owner_of(evidence, child.pid)
+    return owner.main if owner is not None else evidence.process(child.parent)
+
+
+def _top_level(failure: Failure) -> Place | None:
+    """The line of the script itself: the first of the user's on the way in."""
+    users = [frame for frame in failure.frames if is_users(frame)]
+    return next((frame for frame in users if frame.function == TOP_LEVEL), users[0] if users else None)
+
+
+def _line(top: Place | None) -> str:
+    return f"Line {top.line} of {top.file.rpartition('/')[2]}" if top is not None else "What the script does"
+
+
+def _who(evidence: Evidence, child: Process) -> str:
+    owner = owner_of(evidence, child.pid)
+    return f"worker {owner.number} (pid {child.pid})" if owner is not None else f"process {child.pid}"
+
+
+def _seen(evidence: Evidence, child: Process, failure: Failure, starter: Process | None) -> Iterator[str]:
+    top, inner = _top_level(failure), user_line(failure)
+    yield f"{_who(evidence, child)} said: {failure.type}: {_flat(failure).partition('. ')[0]}"
+    if top is not None:
+        further = f", and from there to {line(inner)}" if inner is not None and inner != top else ""
+        yield f"it had come to {line(top)} while it imported the script{further}"
+    seen = next((one for one in evidence.exits or () if one.pid == child.pid), None)
+    if seen is not None:
+        yield f"it {ending(seen.status)}"
+    if starter is not None and starter.failure is not None:
+        yield f"{who(starter)} then ended by {said(starter.failure, 160)}"
+    if starter is not None and not any(loader.batches for loader in starter.loaders):
+        yield "no batch ever came"
+
+
+def _remedy(top: Place | None) -> Remedy:
+    at = f"what stands at the top level of {top.file}, line {top.line} among it" if top is not None else "what it does"
+    return Remedy(
+        f'Move {at}, into a function main(), and end the script with: if __name__ == "__main__": main(). Imports, '
+        "classes and functions stay where they are."
+    )

@@ -1,0 +1,101 @@
+"""Data that lies in memory is fetched sample by sample, and that takes longer than training on it.
+
+## What it looks at
+For loaders without workers: the processor time that fetching one sample takes, collating counted in, and what share of
+the loop's time is spent on fetching.
+
+## Why it happens
+For each sample a DataLoader calls `dataset[i]`, which makes a small tensor, and then stacks these small tensors into a
+batch. That is some microseconds for each sample, hundreds of them for a batch, to copy what one index operation could
+copy at once. A `TensorDataset` in memory with a small model spends most of its time on it. Workers do not help: handing
+a batch over costs about as much.
+
+## What to do
+Fetch the batch as one. A sampler that gives whole batches, with `batch_size=None`, hands the list of indices to
+`dataset[...]`, which tensors and arrays understand. Or give the dataset `__getitems__(indices)` that returns the
+finished batch, and a `collate_fn` that leaves it as it is.
+
+## How sure it is
+Certain of the times. It speaks when fetching takes half of the loop or more, over three seconds and a hundred batches
+at least, of 32 samples or more that take no more than 50 µs of processor time each: nothing but copying fits in there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ...model.evidence import Evidence
+from ...model.phrases import duration, many, percent, short
+from ...model.questions import is_users, loader_name, training_loaders
+from ...model.recorded import Fetching, Loader
+from ...model.report import Finding, Remedy, Subject, Symptom
+from ...model.rule import rule
+from ...model.waiting import SECONDS, fetching, waiting
+
+SHARE = 0.5  # of the loop: fetching is what the run does most
+BATCHES = 100
+SAMPLES = 32  # a batch: of fewer there is little to gain
+QUICK = 50e-6  # seconds of processor time a sample: decoding anything takes more
+ON_PROCESSOR = 0.5  # of the fetch, at the least: else something is waited for, or the machine is busy otherwise
+
+
+@rule(explains=Symptom.SLOW, needs=("recording",), outranks=("dataloader-bound",))
+def check(evidence: Evidence) -> Iterator[Finding]:
+    for main, loader in training_loaders(evidence):
+        loads, loop = fetching(evidence, main, loader), waiting(loader)
+        if loader.num_workers or loader.iterable or len(loads) != 1 or not _quick(loads[0]):
+            continue
+        if loop.steps < BATCHES or loop.looped < SECONDS or loop.share < SHARE:
+            continue
+        (load,) = loads
+        yield Finding(
+            cause=f"{percent(loop.share)} of the loop's time goes into putting batches together from single samples: "
+            f"{loader_name(loader)} fetches {_batch(load):.0f} samples one by one for each, though they lie in memory.",
+            seen=[
+                f"a batch takes {duration(loop.waited / loop.steps)} to fetch and {duration(loader.bodies.mean)} to "
+                f"train on, over {many(loop.steps, 'step')}",
+                f"a sample takes {duration(_each(load))} of processor time; {percent(_in_dataset(load))} of fetching "
+                "is spent on getting samples one by one, the rest mostly on collating them",
+            ],
+            remedy=_remedy(loader),
+            node=main.node,
+            rank=main.rank,
+            pid=main.pid,
+            where=loader.created,
+            subject=Subject("loader", loader_name(loader)),
+        )
+
+
+def _batch(load: Fetching) -> float:
+    return load.sample_times.count / load.fetches.count if load.fetches.count else 0.0
+
+
+def _each(load: Fetching) -> float:
+    return load.cpu.mean / max(_batch(load), 1.0)
+
+
+def _in_dataset(load: Fetching) -> float:
+    return load.sample_times.total / load.fetches.total
+
+
+def _quick(load: Fetching) -> bool:
+    """Samples that were timed one by one: a dataset with `__getitems__` already fetches them together."""
+    busy = load.cpu.count > 0 and load.cpu.mean >= ON_PROCESSOR * load.fetches.mean
+    return busy and _batch(load) >= SAMPLES and _each(load) <= QUICK
+
+
+def _remedy(loader: Loader) -> Remedy:
+    draw = "RandomSampler" if loader.shuffle else "SequentialSampler"
+    drop = f", drop_last={loader.drop_last}"
+    sampler = f"BatchSampler({draw}(dataset), {loader.batch_size}{drop})"
+    if loader.dataset.endswith(".TensorDataset"):
+        return Remedy(
+            "Draw whole batches, and the tensors are indexed once for each: "
+            f"DataLoader(dataset, sampler={sampler}, batch_size=None), with these names from torch.utils.data."
+        )
+    where = f" ({short(loader.reads_at)})" if is_users(loader.reads_at) else ""
+    text = (
+        f"Let the dataset{where} fetch a batch as one: give it `__getitems__(self, indices)` that indexes its arrays "
+        "with the whole list and returns the finished batch, and pass a collate_fn that returns it unchanged."
+    )
+    return Remedy(text)

@@ -1,0 +1,116 @@
+"""All workers are started anew for every pass over a loader, and starting them takes long.
+
+## What it looks at
+For each loader that was gone through three times or more: how long making its iterator and waiting for its first batch
+took each time, whether the workers had new pids each time, and how long a batch takes to load once they run. What
+workers that stay would save is counted: all passes but the first, without the time that loading the first batch takes
+anyway.
+
+## Why it happens
+Without `persistent_workers=True` a DataLoader ends its workers at the end of each pass and starts new ones at the
+beginning of the next. Whatever a worker does first is done again: starting the process, `worker_init_fn`, imports,
+opening files, reading an index, filling its queue. The same happens when the loader itself is made anew every epoch.
+
+## What to do
+Make the loader once, before the loop over epochs, with `persistent_workers=True`. Its workers then keep their copy of
+the dataset: what is changed in the main process between epochs (`dataset.set_epoch(n)`) no longer reaches them, and
+has to go through shared memory or through the sampler. The memory of the workers stays taken between passes.
+
+## How sure it is
+Certain of the times and pids. Of an iterable dataset only what is not spent in its own code is counted, because a
+stream that is begun anew fills its buffers again whoever reads it. It speaks from half a second a pass and 15 % of the
+run on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ...model.evidence import Evidence
+from ...model.phrases import duration, many, percent
+from ...model.questions import loader_name
+from ...model.recorded import Fetching, Loader
+from ...model.report import Finding, Remedy, Subject, Symptom
+from ...model.rule import rule
+from ...model.waiting import fetching, lasted
+
+PASSES = 3  # the first has to be paid for anyhow, and one alone may be a coincidence
+LONG = 0.5  # seconds a pass: what is shorter nobody notices
+SHARE = 0.15  # of the run: below that, another setting is not worth its memory
+
+
+@rule(explains=Symptom.SLOW, needs=("recording",), outranks=("dataloader-bound",))
+def check(evidence: Evidence) -> Iterator[Finding]:
+    for main in evidence.mains():
+        for loader in main.loaders:
+            if not _respawned(loader):
+                continue
+            loads = fetching(evidence, main, loader)
+            each = _saved(loader, loads)
+            saved, ran = each * (loader.starts.count - 1), lasted(main)
+            if each < LONG or saved < SHARE * ran:
+                continue
+            yield Finding(
+                cause=f"{percent(saved / ran)} of the run goes into starting the same workers again: "
+                f"{loader_name(loader)} starts {_workers(loader)} anew for every pass, which takes "
+                f"{duration(each)} each time.",
+                seen=list(_seen(loader, loads, saved, ran)),
+                remedy=_remedy(loader),
+                node=main.node,
+                rank=main.rank,
+                pid=main.pid,
+                where=loader.created,
+                subject=Subject("loader", loader_name(loader)),
+            )
+
+
+def _respawned(loader: Loader) -> bool:
+    """Other processes each time; of very many passes only the newest workers are known."""
+    passes, started = loader.starts.count, len(set(loader.pids))
+    anew = started >= min(passes * loader.num_workers, 128)
+    return loader.num_workers > 0 and passes >= PASSES and loader.batches > 1.2 * passes and anew
+
+
+def _saved(loader: Loader, loads: list[Fetching]) -> float:
+    """Seconds a pass. The longest is taken for the first pass, which workers that stay need as well."""
+    later = max(loader.starts.count - 1, 1)
+    starts = (loader.starts.total - loader.starts.longest) / later
+    firsts = (loader.first_waits.total - loader.first_waits.longest) / later
+    return starts + firsts - _loading(loader, loads)
+
+
+def _loading(loader: Loader, loads: list[Fetching]) -> float:
+    """What the first batch of a pass takes anyway, while the workers are there."""
+    if loader.iterable:
+        return max((one.fetches.longest for one in loads), default=0.0)
+    count = sum(one.fetches.count for one in loads)
+    return sum(one.fetches.total for one in loads) / count if count else 0.0
+
+
+def _workers(loader: Loader) -> str:
+    return "its only worker" if loader.num_workers == 1 else f"its {loader.num_workers} workers"
+
+
+def _seen(loader: Loader, loads: list[Fetching], saved: float, ran: float) -> Iterator[str]:
+    passes = loader.starts.count
+    yield (
+        f"starting the workers took {duration(loader.starts.mean)} a pass, and the first batch was waited for "
+        f"{duration(loader.first_waits.mean)}; all others {duration(loader.waits.mean)} on average"
+    )
+    yield f"loading a batch takes {duration(_loading(loader, loads))} in a worker that runs"
+    yield f"{many(passes, 'pass')} had {many(len(set(loader.pids)), 'different worker')}"
+    yield f"all passes but the first: {duration(saved)} of {duration(ran)}"
+
+
+def _remedy(loader: Loader) -> Remedy:
+    if loader.persistent_workers:
+        return Remedy(
+            "Make the DataLoader once, before the loop over epochs: it has persistent_workers=True, but workers stay "
+            "only as long as their loader does."
+        )
+    init = f" What {loader.worker_init_fn} does is then done once." if loader.worker_init_fn else ""
+    return Remedy(
+        f"Pass persistent_workers=True, and make the DataLoader once, before the loop over epochs.{init} Workers that "
+        "stay do not see what is changed in the dataset between epochs: if there is a set_epoch, make sure that it "
+        "reaches them."
+    )

@@ -1,0 +1,139 @@
+"""Native code crashed a DataLoader worker.
+
+## What it looks at
+The exit status of every worker: SIGSEGV, SIGBUS, SIGABRT, SIGILL, SIGFPE, SIGTRAP or SIGSYS, which a process brings
+upon itself. Then the Python stack that the worker wrote down in its last moment, and the sample it was at.
+
+## Why it happens
+A library written in C, C++ or Rust did something that the processor or the kernel forbids: a decoder that trusts a
+damaged file, a handle (LMDB, HDF5, a database, a video reader) that was opened before the fork and is used by all
+workers at once, a mapped file that was cut short meanwhile, a wheel built for another processor. torch names the signal
+but neither the line nor the sample.
+
+## What to do
+Load the same sample in the main process. If it crashes there too, it is the data or the library: update it, or leave
+the sample out. If it does not, it is what the workers share: open such handles in the worker, at first use.
+
+## How sure it is
+Certain of the signal, and of the line wherever the worker could still write its stack: it is the Python line that
+called the native code, not the line in that code. What is wrong in there is not known. A SIGBUS while /dev/shm is full
+is `shm-exhausted`, and a SIGKILL is `worker-oom-killed` or `worker-killed`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ...model.deaths import Death, worker_deaths
+from ...model.evidence import Evidence
+from ...model.phrases import duration, line, many, short, signal_name, who
+from ...model.questions import host_of, is_users, loader_name
+from ...model.recorded import Place
+from ...model.report import Finding, Remedy, Subject, Symptom
+from ...model.rule import rule
+
+SIGBUS, SIGABRT = -7, -6
+MEANING = {
+    -11: "native code touched memory that is not its own",
+    SIGBUS: "it touched memory that stands for a part of a file which is not there",
+    SIGABRT: "native code gave up",
+    -4: "it met an instruction that this processor does not know",
+    -8: "native code divided a whole number by zero",
+    -5: "native code stopped at a trap",
+    -31: "it made a system call that is forbidden here",
+}
+NEARLY_FULL = 0.95  # of /dev/shm: then a SIGBUS is about shared memory, and another rule speaks
+FORKED = "fork"
+
+
+@rule(
+    explains=Symptom.CRASHED,
+    needs=("recording", "exits"),
+    outranks=("uncaught-exception", "worker-python-exception", "worker-exited-silently"),
+)
+def check(evidence: Evidence) -> Iterator[Finding]:
+    crashed = [one for one in worker_deaths(evidence) if one.seen.status in MEANING and not _shm_full(evidence, one)]
+    for death in crashed[:1]:
+        place = _place(death)
+        spot = f" at {short(place)}" if place is not None else ""
+        yield Finding(
+            cause=f"{signal_name(death.seen.status)} ended DataLoader {who(death.worker)}{spot}"
+            f"{_sample(death)}: {MEANING[death.seen.status]}.",
+            seen=[*_seen(death), *_others(crashed[1:])],
+            remedy=_remedy(death),
+            node=death.worker.node,
+            rank=death.worker.rank,
+            worker=death.worker.worker,
+            pid=death.worker.pid,
+            onset_s=death.seen.at,
+            where=place or death.loader.created,
+            subject=None if _index(death) is None else Subject("sample", str(_index(death))),
+        )
+
+
+def _shm_full(evidence: Evidence, death: Death) -> bool:
+    host = host_of(evidence, death.worker)
+    if death.seen.status != SIGBUS or host is None:
+        return False
+    known = [(one.shm_size, one.shm_free) for one in host.samples if one.shm_size and one.shm_free is not None]
+    return any((free or 0) < (1 - NEARLY_FULL) * (size or 0) for size, free in known)
+
+
+def _place(death: Death) -> Place | None:
+    """The innermost line that is the user's own; the innermost of all if none is."""
+    crash = death.worker.crash
+    return next((one for one in reversed(crash) if is_users(one)), crash[-1] if crash else None)
+
+
+def _index(death: Death) -> int | str | None:
+    return death.fetching.index if death.fetching is not None else None
+
+
+def _sample(death: Death) -> str:
+    if death.fetching is None or death.fetching.now not in ("loading a sample", "collating", "fetching"):
+        return ""
+    if death.fetching.now == "collating":
+        return ", while it collated a batch"
+    return f", with sample {_index(death)}" if _index(death) is not None else ", while it fetched a batch"
+
+
+def _seen(death: Death) -> Iterator[str]:
+    yield f"worker {death.worker.worker} ended by {signal_name(death.seen.status)} after {duration(death.seen.at)}"
+    place, crash = _place(death), death.worker.crash
+    if place is not None:
+        yield f"its Python stack at that moment: {line(place)} in {place.function}"
+    if crash and crash[-1] != place:
+        yield f"which had called {line(crash[-1])} in {crash[-1].function}"
+    if death.fetching is not None and death.fetching.samples:
+        yield f"{many(death.fetching.samples, 'sample')} had come from this worker before"
+    yield from (f"in the stage {one.name}" + (f" of {one.item}" if one.item else "") for one in death.worker.stages_now)
+    yield f"it worked for {loader_name(death.loader)}"
+
+
+def _others(others: list[Death]) -> Iterator[str]:
+    if others:
+        samples = [str(_index(one)) for one in others if _index(one) is not None]
+        at = f", with sample {', '.join(samples[:4])}" if samples else ""
+        yield f"{many(len(others), 'further worker')} crashed after it{at}"
+
+
+def _remedy(death: Death) -> Remedy:
+    sample = _index(death)
+    indexed = sample is not None and not death.loader.iterable
+    alone = f"Load dataset[{sample!r}] in the main process" if indexed else "Run the same loader with num_workers=0"
+    text = f"{alone}, with the fault handler on. "
+    if death.seen.status == SIGBUS:
+        text += "If it is a mapped file, compare its size with what it should be, and see that nobody rewrites it."
+        return Remedy(text, [_again()])
+    text += "If it crashes there too, the sample or the library is at fault: leave the one out, or update the other. "
+    if death.loader.context in (None, FORKED):
+        text += "If it does not, look for a handle that was opened before the workers were forked: open it in each."
+    else:
+        text += "If it does not, workers get in each other's way: try num_workers=1."
+    if death.seen.status == SIGABRT:
+        text += " What it gave up over stands on stderr, just before torch's own message."
+    return Remedy(text, [_again()])
+
+
+def _again() -> str:
+    return "export PYTHONFAULTHANDLER=1"

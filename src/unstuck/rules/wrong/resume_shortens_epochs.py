@@ -1,0 +1,106 @@
+"""After a resume every later epoch is as short as the rest of the interrupted one.
+
+## What it looks at
+When a saved state was loaded into a loader, how many batches the pass after it brought and how many the passes after
+that; and the length that the loader announces, or that an epoch had before.
+
+## Why it happens
+The first epoch after a resume has only what is left of the interrupted one. That is right. But where the position that
+was loaded stays in the dataset (or in the sampler), and every `__iter__` starts from it, all later epochs begin there
+too: the samples before it are never seen again. With StatefulDataLoader that happens to a dataset which sets its
+position in `load_state_dict` and does not take it back, in the main process or in persistent workers.
+
+## What to do
+Use the loaded position once: take it and set it to zero when `__iter__` begins. With workers, so does
+`persistent_workers=False`, because new workers get a fresh copy.
+
+## How sure it is
+Sure of the numbers. It speaks when at least one whole epoch after the first is no longer than that rest, and the loader
+announces, or brought before, more than that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ...model.crews import crews, states
+from ...model.evidence import Evidence
+from ...model.passes import each_once, spare
+from ...model.phrases import duration, many, percent, short
+from ...model.questions import is_users, loader_name, training_loaders
+from ...model.recorded import Loader, Pass, Process
+from ...model.report import Finding, Remedy, Subject, Symptom
+from ...model.rule import rule
+
+
+@rule(explains=Symptom.WRONG, needs=("recording",), outranks=("iterable-length-lies",))
+def check(evidence: Evidence) -> Iterator[Finding]:
+    yield from each_once(_judge(evidence, main, loader) for main, loader in training_loaders(evidence))
+
+
+def _judge(evidence: Evidence, main: Process, loader: Loader) -> Finding | None:
+    rest, later = _since_resume(loader)
+    whole = _whole(loader)
+    if rest is None or not later or whole is None:
+        return None
+    longest = max(one.batches for one in later)
+    if longest > rest.batches + spare(loader) or longest >= whole - spare(loader):
+        return None
+    missed = whole - longest
+    return Finding(
+        cause=f"Since {loader_name(loader)} was resumed, every epoch has only {many(longest, 'batch')} of {whole:,}, "
+        f"the rest of the interrupted one: {many(missed, 'batch')} ({percent(missed / whole)}) are never seen again.",
+        seen=list(_seen(loader, rest, later, whole)),
+        remedy=_remedy(loader, _position(evidence, main, loader)),
+        node=main.node,
+        rank=main.rank,
+        pid=main.pid,
+        onset_s=later[0].at,
+        where=loader.reads_at if is_users(loader.reads_at) else loader.created,
+        subject=Subject("loader", loader_name(loader)),
+    )
+
+
+def _since_resume(loader: Loader) -> tuple[Pass | None, list[Pass]]:
+    """The pass that went on with the interrupted epoch, and those after it. Only if it came to its own end."""
+    if not loader.resumed:
+        return None, []
+    after = [one for one in loader.ended if one.at >= loader.resumed[-1]]
+    return (after[0], after[1:]) if after else (None, [])
+
+
+def _whole(loader: Loader) -> int | None:
+    """Batches of a whole epoch: as announced, or as it was before the resume."""
+    before = [one.batches for one in loader.ended if one.at < loader.resumed[-1]] if loader.resumed else []
+    known = [*before, *([loader.length] if loader.length else [])]
+    return max(known, default=None)
+
+
+def _seen(loader: Loader, rest: Pass, later: list[Pass], whole: int) -> Iterator[str]:
+    yield f"a saved state was loaded after {duration(loader.resumed[-1])}"
+    yield f"the pass after that brought {many(rest.batches, 'batch')}: what was left of the interrupted epoch"
+    ends = ", ".join(f"{one.batches:,}" for one in later[:6])
+    yield f"the {many(len(later), 'pass')} after it: {ends}{' …' if len(later) > 6 else ''}"
+    yield f"a whole epoch is {many(whole, 'batch')}" + (", as the loader announces" if whole == loader.length else "")
+
+
+def _position(evidence: Evidence, main: Process, loader: Loader) -> str:
+    """The number of the dataset that a worker's copy keeps from pass to pass and the main process's has not."""
+    fresh = loader.states[-1].numbers if loader.states else {}
+    for crew in reversed(crews(evidence, main, loader)):
+        kept = [one.numbers for one in states(crew[0])]
+        odd = [name for name, first in (kept[0] if kept else {}).items() if first > 0 and fresh.get(name) != first]
+        same = [name for name in odd if len(kept) > 1 and all(one.get(name) == kept[0][name] for one in kept)]
+        return same[0] if len(same) == 1 else ""
+    return ""
+
+
+def _remedy(loader: Loader, position: str) -> Remedy:
+    place = f" ({short(loader.reads_at)})" if is_users(loader.reads_at) else ""
+    what = "__iter__" if loader.iterable else "__iter__ of the sampler"
+    name = f"self.{position or 'position'}"
+    text = f"Let {what}{place} use the loaded position once: `start, {name} = {name}, 0`, then go on from `start`"
+    text += "." if position else ", by whatever name it is kept."
+    if loader.num_workers and loader.persistent_workers:
+        text += " Or pass persistent_workers=False: new workers start each epoch with a fresh copy of the dataset."
+    return Remedy(text)
