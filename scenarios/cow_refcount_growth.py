@@ -1,6 +1,7 @@
 # expect: cow-refcount-growth
 """A million captions in a plain list. Forked workers only read it, and yet their memory climbs and climbs."""
 
+import random
 import time
 
 import torch
@@ -12,11 +13,11 @@ class Captions(Dataset):
         self.captions = [f"a photograph, the number of which is {number}, taken outdoors" for number in range(count)]
 
     def __len__(self):
-        return 700
+        return 560
 
-    def __getitem__(self, start):
-        part = self.captions[start * 2000 : (start + 1) * 2000]
-        return torch.tensor([float(sum(len(caption) for caption in part))])
+    def __getitem__(self, number):
+        drawn = random.Random(number).choices(self.captions, k=200)
+        return torch.tensor([float(sum(len(caption) for caption in drawn))])
 
 
 def main():

@@ -1,6 +1,7 @@
 # expect: healthy
 """As many captions, as one array of bytes with offsets: reading it touches no reference count, and nothing is copied."""
 
+import random
 import time
 
 import numpy as np
@@ -15,11 +16,12 @@ class Captions(Dataset):
         self.starts = np.cumsum([0, *map(len, texts)])
 
     def __len__(self):
-        return 700
+        return 560
 
-    def __getitem__(self, start):
-        first, last = self.starts[start * 2000], self.starts[(start + 1) * 2000]
-        return torch.tensor([float(len(bytes(self.text[first:last])))])
+    def __getitem__(self, number):
+        drawn = random.Random(number).choices(range(len(self.starts) - 1), k=200)
+        texts = [bytes(self.text[self.starts[one] : self.starts[one + 1]]) for one in drawn]
+        return torch.tensor([float(sum(map(len, texts)))])
 
 
 def main():

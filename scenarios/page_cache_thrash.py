@@ -45,7 +45,7 @@ if __name__ == "__main__":
         write(path)
         model = torch.nn.Linear(256, 1)
         optimizer = torch.optim.SGD(model.parameters(), lr=1e-9)
-        epoch, end = 0, time.monotonic() + 5
+        epoch, end = 0, time.monotonic() + 6
         while epoch < 3 or time.monotonic() < end:
             for rows in DataLoader(Blocks(path), batch_size=64, shuffle=True):
                 optimizer.zero_grad()

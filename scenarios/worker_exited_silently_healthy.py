@@ -1,6 +1,5 @@
 # expect: healthy
-"""Workers that leave early because their part is done, a check that exits with 3 in a process of its own, and a sys.exit
-that is caught."""
+"""Workers that leave early because their part is done, a check that exits with 3 beside them, a sys.exit that is caught."""
 
 import multiprocessing
 import sys

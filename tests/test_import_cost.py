@@ -73,3 +73,7 @@ def test_the_help_is_printed_without_torch_or_numpy() -> None:
     printed, names = run_with_import_log("--help")
     assert "unstuck run" in printed
     assert names & {"torch", "numpy"} == set()
+
+
+def test_telling_a_value_and_asking_for_the_log_load_no_third_party_package() -> None:
+    assert third_party(loaded_by("import unstuck; unstuck.metric(loss=0.5); unstuck.log_to")) == set()

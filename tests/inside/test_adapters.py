@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 from running import INSIDE, Run, Zygote
-from tiny_loggers import TENSORBOARD, WANDB
+from tiny_libraries import STATEFUL, TENSORBOARD, WANDB
 
 from unstuck.inside.format import Kind
 
@@ -50,16 +50,6 @@ baton.try_acquire()
 threading.Timer(0.05, baton.release).start()
 baton.wait()
 torch.save({"weight": torch.zeros(1)}, __file__ + ".pt")
-"""
-STATEFUL = """
-import warnings
-warnings.simplefilter("ignore")
-import torch
-from torchdata.stateful_dataloader import StatefulDataLoader
-loader = StatefulDataLoader(torch.arange(12.0), batch_size=2, num_workers=2)
-for batch in loader:
-    pass
-loader.load_state_dict(loader.state_dict())
 """
 
 

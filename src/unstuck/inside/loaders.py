@@ -84,7 +84,7 @@ class Entry:
     def describe(self, recorder: Recorder) -> None:
         """Also once a pass: a loader that is used keeps its description among the notes."""
         recorder.note(Kind.LOADER, self.number, clock(), 0, recorder.intern(self.description))
-        if self.length:
+        if self.length or self.dataset_length >= 0:  # an empty loader has a length, too
             recorder.note(Kind.LENGTH, self.number, clock(), 0, self.dataset_length + 1, self.length + 1)
 
     def note_length(self, length: int, dataset: int = -1) -> None:

@@ -25,6 +25,7 @@ class LogFolder:
         self._stamp = stamp(at)
         self._files: dict[str, LogFile] = {}
         self._told = self._refused = False
+        self._reported: set[str] = set()
         # Nodes of one run share the folder: each writes a main log of its own.
         other = "" if run.host in ("", os.uname().nodename) else f"_{os.uname().nodename}"
         self.main_log = os.path.join(path, f"train_{self._stamp}{other}.log")
@@ -61,7 +62,11 @@ class LogFolder:
         self.everywhere([Line(time.time(), level, "watcher", f"{sign}{text}")])
 
     def report(self, report: Report, at: float | None = None) -> None:
-        self.everywhere(failures.found(report, time.time() if at is None else at))
+        """What was told in full when the run stood still is told in short at its end."""
+        lines = failures.found(report, time.time() if at is None else at)
+        rules = {one.rule for one in report.findings if one.role == "root"}
+        self.everywhere([one for one in lines if one.level != INFO] if rules and rules == self._reported else lines)
+        self._reported = rules
 
     def ended(self, status: int | None, at: float) -> None:
         how = ending(status) if status is not None else "ended"
@@ -95,6 +100,9 @@ class LogFolder:
         if path != self.main_log:
             self._ranks[path] = None
         return file
+
+    def give_up(self) -> None:
+        self._refused = True
 
     def _refuse(self, error: OSError) -> None:
         """Said once. Where no file can be made, none is tried again; a full disk may have room again."""

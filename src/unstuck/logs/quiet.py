@@ -22,6 +22,8 @@ class Output:
             self._drain = subprocess.Popen(
                 [sys.executable, "-m", "unstuck.logs.drain", path],
                 stdin=source,
+                stdout=subprocess.DEVNULL,  # not ours: whoever waits for the end of our streams must not wait for it
+                stderr=subprocess.DEVNULL,
                 env={**os.environ, "UNSTUCK": "0", "PYTHONSAFEPATH": "1"},
                 start_new_session=True,
             )

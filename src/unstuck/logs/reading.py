@@ -53,7 +53,7 @@ class Follower:
         while os.path.exists(older(self.path, number)):
             parts.insert(0, _read(older(self.path, number), 0))
             number += 1
-        return _lines(b"".join(parts)) + self.new()
+        return _lines(b"".join(parts).removesuffix(b"\n")) + self.new()
 
     def new(self) -> list[str]:
         """Lines that were added since the last time."""

@@ -92,12 +92,13 @@ def run_recorded(command: list[str], base: Path, teller: Teller, options: Option
     run = place.describe(folder, command, child.pid)
     if lock is None:  # another launcher on this node watches this run: this one only records
         return exit_code(child.wait(lambda: None, every=60.0))
-    logs = Logs(
-        LogFolder(str(folder / "logs"), run, settings, run.started), str(recordings), teller.line if output else None
-    )
+    written = LogFolder(str(folder / "logs"), run, settings, run.started)
+    if settings.quiet and output is None:
+        written.give_up()  # it was said why
+    logs = Logs(written, str(recordings), teller.line if output else None)
     if output is not None:
-        teller.say(f"Monitor logs with: tail -f {logs.folder.main_log} {output.path}")
-    told = Logged(teller, logs.folder)
+        teller.say(f"Monitor logs with: tail -f {written.main_log} {output.path}")
+    told = Logged(teller, written)
     watch = Watch(folder, recordings, child.pid, run.started, told, options, logs)
     watch.tick()
     status = child.wait(watch.tick, every=TICK)
@@ -106,7 +107,7 @@ def run_recorded(command: list[str], base: Path, teller: Teller, options: Option
         output.finish()
     watch.following.child_ended(status)
     watch.following.finish()
-    logs.folder.ended(status, time.time())
+    written.ended(status, time.time())
     stopped = watch.stalls.report if watch.stopping is not None else None
     finish(folder, recordings, run, status, told, stopped)
     return exit_code(status) if watch.stopping is None else EXIT_CODE

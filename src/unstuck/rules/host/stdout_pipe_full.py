@@ -22,13 +22,14 @@ from collections.abc import Iterator
 
 from ...model.culprit import awaited, calls, culprit, found, state
 from ...model.evidence import Evidence
-from ...model.look import Awaited, Seen
+from ...model.look import Awaited, Seen, Stack
 from ...model.report import Finding, Remedy, Subject, Symptom
 from ...model.rule import rule
 from ...model.standing import LONG, main_stack
 
 STREAMS = {1: "its standard output", 2: "its standard error"}
 WRITING = ("write", "writev")
+LAUNCHING = ("popen_spawn_posix.py", "popen_forkserver.py")
 
 
 @rule(
@@ -39,7 +40,7 @@ WRITING = ("write", "writev")
 def check(evidence: Evidence) -> Iterator[Finding]:
     for seen in evidence.processes or ():
         awaits, stack = _full_pipe(seen), main_stack(evidence, seen.pid)
-        if awaits is None or stack is None:
+        if awaits is None or stack is None or _starts_a_child(stack):
             continue
         one = culprit(evidence, seen, stack)
         if one.seconds < LONG:
@@ -60,6 +61,11 @@ def check(evidence: Evidence) -> Iterator[Finding]:
             Subject("pipe", stream),
         )
         return
+
+
+def _starts_a_child(stack: Stack) -> bool:
+    """multiprocessing sends it the dataset, and it will read as soon as it has imported everything."""
+    return any(call.file.endswith(LAUNCHING) for call in stack.calls)
 
 
 def _full_pipe(seen: Seen) -> Awaited | None:

@@ -103,7 +103,7 @@ def _remedy(evidence: Evidence, loader: Loader) -> Remedy:
     init = f", as {loader.worker_init_fn.rpartition('.')[2]} may do," if loader.worker_init_fn else ""
     return Remedy(
         f"Let each worker compute with one thread. Do not call torch.set_num_threads in the dataset or in "
-        f"worker_init_fn{init} where torch itself keeps to one; with OpenCV, call cv2.setNumThreads(0) there. For numpy "
-        "and other libraries, set the variables below before Python starts.",
+        f"worker_init_fn{init} where torch itself keeps to one; with OpenCV, call cv2.setNumThreads(0) there. For "
+        "numpy and other libraries, set the variables below before Python starts.",
         [f"{VARIABLES} {command}"] if command else [],
     )

@@ -3,7 +3,9 @@
 ## What it looks at
 For each loader that is trained on: how long every `next()` took against how long the loop's body took, the first batch
 of each pass left aside. Then what the time in the workers went into (the dataset's own code, collating, waiting for an
-index), how much of it was processor time, and how many processors the training may use.
+index), how much of it was processor time, and how many processors the training may use. Where the waits come in
+stripes, one long wait in as many batches as there are workers, it says so: the workers started together and still work
+in step, so that their batches are ready at the same time. A larger prefetch_factor only smooths that.
 
 Of a run that nobody recorded, `unstuck why PID --seconds N` samples the stacks: how often the loop was met waiting for
 data, and at which line of a sample its workers were met.
@@ -39,6 +41,7 @@ from ...model.recorded import Fetching, Loader, Process
 from ...model.report import Finding, Remedy, Subject, Symptom
 from ...model.rule import rule
 from ...model.spending import Time
+from ...model.stripes import stripes
 from ...model.waiting import fetching as fetching_of
 from ...model.waiting import handing, waiting
 
@@ -98,7 +101,15 @@ def _why(loader: Loader, fetching: list[Fetching]) -> str:
         rest = f"its workers fetch only {percent(busy)} of the time, so it is not the samples that take long"
         return f"{name} does not keep up, though {rest}."
     workers = "its only worker is" if loader.num_workers == 1 else f"its {loader.num_workers} workers are"
-    return f"{name} does not keep up, though {workers} busy {percent(busy)} of the time."
+    return f"{name} does not keep up, though {workers} busy {percent(busy)} of the time.{_in_step(loader)}"
+
+
+def _in_step(loader: Loader) -> str:
+    """The pattern that people see: some steps run smoothly, then one stands still."""
+    found = stripes(loader)
+    if found is None:
+        return ""
+    return f" They work in step: one batch in {found.every} is waited for {duration(found.long)}."
 
 
 def _busy(fetching: list[Fetching]) -> float:
@@ -126,6 +137,12 @@ def _seen(loader: Loader, fetching: list[Fetching], *, crowded: bool) -> Iterato
         f"a batch is waited for {duration(loader.waits.mean)} and trained on {duration(loader.bodies.mean)}, "
         f"over {many(loader.waits.count, 'step')}"
     )
+    found = stripes(loader)
+    if found is not None:
+        yield (
+            f"one batch in {found.every} is waited for {duration(found.long)}, those between for "
+            f"{duration(found.between)}: as many as there are workers come at once, then none"
+        )
     fetched, own, collated = _parts(fetching)
     count = sum(one.fetches.count for one in fetching)
     if not fetched or not count:

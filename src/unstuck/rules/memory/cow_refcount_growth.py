@@ -17,7 +17,8 @@ memory back at the end of each pass.
 
 ## How sure it is
 Sure: memory that a process allocates itself raises both numbers. It speaks when the workers were forked, the dataset
-holds a list or dict of 100,000 items or more, and a worker's own memory rose in at least three looks by 64 MiB. The
+holds a list or dict of 100,000 items or more, and a worker's own memory rose step by step by 64 MiB. A jump at once is
+left alone: that is what a main process makes which writes to memory of its own, a model's weights for instance. The
 memory of mapped files and of shared batches is counted apart and plays no part.
 """
 
@@ -30,7 +31,7 @@ from typing import NamedTuple
 from ...model.evidence import Evidence, Host
 from ...model.growing import Climb, climb, looks_at, meets, room
 from ...model.phrases import duration, many, size, who
-from ...model.questions import host_of, last_memory, loader_name, workers_of
+from ...model.questions import host_of, loader_name, workers_of
 from ...model.recorded import Loader, Process
 from ...model.report import Finding, Remedy, Subject, Symptom
 from ...model.rule import rule
@@ -39,14 +40,16 @@ ITEMS = 100_000  # Python objects: fewer take some megabytes at the most
 MUCH = 64 << 20  # bytes of growth in one worker: less is what any worker copies of the interpreter
 LOOKS = 3  # two may be a coincidence
 SHARED = 0.3  # of that growth which may be memory it allocated itself
+LEVEL = 0.95  # of the highest value: from there on it has levelled off
 STEPPED = 0.8  # of that growth which may come at once: a parent that writes makes it jump, readers make it climb
 
 
 class Copying(NamedTuple):
-    """One worker: what it had alone, and what it had in all."""
+    """One worker: how what it has alone rose, whether that has come to an end, and what it has in all."""
 
     worker: Process
     own: Climb
+    levelled: bool
     private: int
 
 
@@ -78,14 +81,21 @@ def _copying(host: Host, worker: Process) -> Copying | None:
     if worker.threads_at_fork is None:
         return None
     looks = looks_at(host, worker.pid, "own")
-    own = climb(looks, LOOKS)
+    rising = _rising([(worker.opened, 0), *looks])  # a process that was just forked shares everything
+    own = climb(rising, LOOKS)
     if own is None or own.grown < MUCH:
         return None
-    largest = max(after - before for (_, before), (_, after) in pairwise(looks))
-    private = [value for at, value in looks_at(host, worker.pid, "private") if own.since <= at <= own.until]
+    largest = max(after - before for (_, before), (_, after) in pairwise(rising))
+    private = [value for _, value in looks_at(host, worker.pid, "private")]
     if largest > STEPPED * own.grown or private[-1] - private[0] > SHARED * own.grown:
         return None
-    return Copying(worker, own, private[-1])
+    return Copying(worker, own, len(rising) <= len(looks), private[-1])
+
+
+def _rising(looks: list[tuple[float, int]]) -> list[tuple[float, int]]:
+    """Up to where it levels off, if it does."""
+    top = max(value for _, value in looks)
+    return looks[: next(number for number, (_, value) in enumerate(looks) if value >= LEVEL * top) + 1]
 
 
 def _finding(host: Host, main: Process, loader: Loader, copying: list[Copying], container: str) -> Finding:
@@ -109,22 +119,26 @@ def _finding(host: Host, main: Process, loader: Loader, copying: list[Copying], 
 def _seen(host: Host, main: Process, loader: Loader, copying: list[Copying]) -> Iterator[str]:
     for one in copying[:2]:
         yield (
-            f"{who(one.worker)} had {size(one.own.first)} to itself, then {size(one.own.last)} "
-            f"{duration(one.own.until - one.own.since)} later; in all it has {size(one.private)} of private memory, "
-            "as before"
+            f"{who(one.worker)} shared all its memory when it was forked; {size(one.own.last)} were its own "
+            f"{duration(one.own.until - one.own.since)} later, while its private memory stayed at {size(one.private)}"
         )
-    held = last_memory(host, main.pid)
-    if held is not None:
-        yield (
-            f"the main process holds {size(held.private)} of private memory: that is where each worker's copy ends at "
-            f"the latest; {size(held.files)} of mapped files and {size(held.shared)} of shared memory play no part"
-        )
-        yield from _forecast(host, loader, copying, held.private)
+    held = [one for sample in host.samples for one in sample.processes if one.pid == main.pid]
+    if not held:
+        return
+    most = max(held, key=lambda one: one.private)
+    yield (
+        f"the main process holds {size(most.private)} of private memory: that is where each worker's copy ends at the "
+        f"latest; {size(most.files)} of mapped files and {size(most.shared)} of shared memory play no part"
+    )
+    yield from _forecast(host, loader, copying, most.private)
 
 
 def _forecast(host: Host, loader: Loader, copying: list[Copying], most: int) -> Iterator[str]:
     """What is still to come, against what is left."""
     left = room(host)
+    if all(one.levelled for one in copying):
+        yield f"it has levelled off: {size(sum(one.own.last for one in copying))} in all workers together"
+        return
     still = sum(max(most - one.own.last, 0) for one in copying)
     if left is None:
         return

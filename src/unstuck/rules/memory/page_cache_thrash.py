@@ -36,6 +36,7 @@ from ...model.waiting import waiting
 
 AGAIN = 0.5  # of what is read after the first pass: the cache is of little use
 MUCH = 64 << 20  # bytes from the disk after the first pass: less is logs, checkpoints and code
+LOOKS = 2  # after the first pass: what was read between them is certainly read again
 FULL = 0.85  # of the memory that the cache may have; the kernel keeps some free
 
 
@@ -93,26 +94,23 @@ def _reads(host: Host, main: Process, loader: Loader) -> Reads | None:
 
 def _of_one(host: Host, pid: int, first: float) -> Part | None:
     looks = [(sample.at, one) for sample in host.samples for one in sample.processes if one.pid == pid]
-    known = [(at, one) for at, one in looks if one.read is not None and one.from_disk is not None]
-    later = [one for one in known if one[0] > first]
-    if not later or later[-1][0] == first:
+    later = [(at, one) for at, one in looks if at > first and one.read is not None and one.from_disk is not None]
+    if looks and looks[0][0] > first:  # it was not there before
+        later.insert(0, (first, Memory(pid)))
+    if len(later) < LOOKS:
         return None
-    if looks[0][0] > first:  # it was not there before
-        before = (first, Memory(pid))
-    else:
-        before = later[0] if len(later) > 1 else known[max(len(known) - 2, 0)]
-    (since, start), (until, end) = before, later[-1]
+    (since, start), (until, end) = later[0], later[-1]
     return Part((end.read or 0) - (start.read or 0), (end.from_disk or 0) - (start.from_disk or 0), since, until)
 
 
 def _a_pass(loader: Loader, reads: Reads) -> float:
-    """Bytes: as much as is read in the time that a pass takes."""
+    """Bytes: as much as is read in the time that a pass takes. What is mapped comes from the disk unasked."""
     first, last = loader.ended[0], loader.ended[-1]
     if last.number > first.number:
         took = (last.at - first.at) / (last.number - first.number)
     else:
         took = first.at - (loader.states[0].at if loader.states else 0.0)
-    return reads.asked / reads.seconds * took if reads.seconds else 0.0
+    return max(reads.asked, reads.from_disk) / reads.seconds * took if reads.seconds else 0.0
 
 
 def _cached(host: Host) -> int | None:

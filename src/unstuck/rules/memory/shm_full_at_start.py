@@ -156,7 +156,7 @@ def _remedy(one: Raised) -> Remedy:
         left = "Ask who has these files open. If nobody has, a run that was killed left them: delete them"
         return Remedy(f"{left}. If somebody does, {larger}.", [f"fuser -v {names}"])
     hold = "Processes that are alive hold this memory: an earlier run that has not ended, another job, or tensors that "
-    ask = ["lsof +L1 /dev/shm"] if kind == NO_FILE else [f"ps -fp {','.join(map(str, _owners(held[ALIVE])))}"]
+    ask = ["lsof -a +L1 /dev/shm"] if kind == NO_FILE else [f"ps -fp {','.join(map(str, _owners(held[ALIVE])))}"]
     return Remedy(f"{hold}this run itself keeps. End what is not needed, or {larger}.", ask)
 
 

@@ -1,4 +1,4 @@
-"""The smallest real uses of logging libraries."""
+"""The smallest real uses of libraries that an adapter is about."""
 
 from __future__ import annotations
 
@@ -13,4 +13,14 @@ os.environ.update(WANDB_MODE="offline", WANDB_SILENT="true", WANDB_DIR=os.path.d
 import wandb
 with wandb.init(project="tiny") as run:
     run.log({"loss": 0.5, "lr": 0.1}, step=3)
+"""
+STATEFUL = """
+import warnings
+warnings.simplefilter("ignore")
+import torch
+from torchdata.stateful_dataloader import StatefulDataLoader
+loader = StatefulDataLoader(torch.arange(12.0), batch_size=2, num_workers=2)
+for batch in loader:
+    pass
+loader.load_state_dict(loader.state_dict())
 """
