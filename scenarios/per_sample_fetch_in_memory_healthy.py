@@ -17,11 +17,11 @@ def epoch(loader, model, optimizer):
 def main():
     torch.set_num_threads(1)
     table = TensorDataset(torch.rand(ROWS, 32), torch.rand(ROWS))
-    model = torch.nn.Sequential(torch.nn.Linear(32, 16), torch.nn.ReLU(), torch.nn.Linear(16, 1))
+    model = torch.nn.Sequential(torch.nn.Linear(32, 160), torch.nn.ReLU(), torch.nn.Linear(160, 1))
     optimizer = torch.optim.Adam(model.parameters())
     batches = BatchSampler(RandomSampler(table), batch_size=BATCH, drop_last=False)
     loader = DataLoader(table, sampler=batches, batch_size=None)
-    for number in range(24):
+    for number in range(8):
         epoch(loader, model, optimizer)
         print("epoch", number, flush=True)
 

@@ -1,5 +1,5 @@
 # expect: healthy
-"""The same annotations in a file that each spawned worker opens itself: what it is sent is a path."""
+"""The same annotations in a file that the spawned worker opens itself: what it is sent is a path."""
 
 import tempfile
 
@@ -26,7 +26,7 @@ def main():
     with tempfile.NamedTemporaryFile(suffix=".npy") as file:
         np.save(file, np.arange(4_000_000, dtype=np.float32).reshape(-1, 4))
         file.flush()
-        loader = DataLoader(Annotations(file.name), batch_size=8, num_workers=2, multiprocessing_context="spawn")
+        loader = DataLoader(Annotations(file.name), batch_size=8, num_workers=1, multiprocessing_context="spawn")
         model = torch.nn.Linear(4, 1)
         optimizer = torch.optim.SGD(model.parameters(), lr=1e-12)
         for boxes in loader:

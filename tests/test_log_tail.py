@@ -171,6 +171,17 @@ def test_a_pass_that_gets_nowhere_is_marked_before_it_is_known_what_it_is():
     assert "it may train or validate" in line.text
 
 
+def test_a_loader_that_is_left_after_every_batch_trains():
+    """`next(iter(loader))`: the pass is over before its batch is used."""
+    run = Run()
+    for number in range(4):
+        run.begins(1, float(number))
+        run.marks.ends(run.loaders[1].now, number + 0.1, left=True)
+        run.look(number + 0.5, l1=number)
+    run.look(5.0, l1=4)
+    assert set(run.marked()) == {f"EPOCH {n} TRAINING {mark}" for n in range(4) for mark in ("START", "END")}
+
+
 def test_a_long_validation_is_known_before_it_ends():
     run = Run()
     train = run.begins(1, 0.0)
@@ -199,3 +210,15 @@ def test_a_loss_that_is_no_number_is_a_warning_once():
     losses = Losses(Settings())
     levels = [one.level for step in range(3) for one in losses.told("[Rank 0]", 0.0, "loss", float("nan"), step)]
     assert levels == ["WARNING", "DEBUG"]
+
+
+def test_a_total_is_not_made_up_where_events_are_missing(written):
+    recorder, tail = written
+    main = MainProcess(tail, Settings())
+    main.called("[Rank 0]")
+    recorder.event(Kind.ITERATOR, 1, 1, 1, 1, 0)
+    for number in range(3):
+        recorder.event(Kind.FETCH, 1, 10 + number, 1, 4, 0, number)
+    recorder.event(Kind.PASS_END, 1, 20, 1, 5, 1)
+    texts = [one.text for one in main.lines(10.0, final=True)]
+    assert "[Rank 0] COMPLETED iteration, total samples: unknown, 12 seen (events are missing)" in texts

@@ -11,6 +11,7 @@ from types import FrameType, TracebackType
 from typing import Any
 
 from . import format as f
+from .describe import attributes_of
 from .exits import note_dead_workers
 from .guard import HERE, clean, is_library, quietly
 from .limits import used_up
@@ -121,9 +122,11 @@ def _as_path(value: object) -> str | None:
         value = os.fspath(value)
     elif type(value).__module__ in ("_io", "tarfile", "zipfile", "gzip"):
         value = getattr(value, "name", None)
+    elif type(value).__module__.startswith("PIL."):
+        value = attributes_of(value).get("filename")
     if isinstance(value, bytes):
         value = os.fsdecode(value)
-    if type(value) is not str or not 1 < len(value) < 400 or os.sep not in value or "\n" in value:
+    if type(value) is not str or not 1 < len(value) < 400 or os.sep not in value or not value.isprintable():
         return None
     is_code = value.endswith((".py", ".so", ".pyc")) or value.startswith(sys.prefix) or " " * 2 in value
     return None if is_code or not os.path.basename(value) else value

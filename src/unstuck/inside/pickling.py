@@ -10,7 +10,7 @@ from .exceptions import message_of
 
 MANY, DEEP, SHOWN = 400, 4, 4
 SENT = ("dataset", "collate_fn", "worker_init_fn")
-WORDS = ("pickle", "serialize")
+WORDS = ("pickle", "serialize", "get local object")
 # Modules whose objects stand for something that only this process has.
 LIVE = ("_thread", "socket", "ssl", "sqlite3", "_io", "h5py", "lmdb", "mmap", "select", "_queue")
 

@@ -8,6 +8,8 @@ from .line import Line
 from .passes import Loader
 from .tail import Record, Tail
 
+KEPT = 4096  # workers: they may come anew with every epoch
+
 
 class KnownLoaders:
     """Filled as the notes are read."""
@@ -47,6 +49,8 @@ class KnownLoaders:
 
     def worker(self, one: Record) -> list[Line]:
         self.workers[one.a] = (one.key, one.b)
+        if len(self.workers) > KEPT:
+            del self.workers[next(iter(self.workers))]
         self._assigned.append((self._tail.seconds(one.start), one.key, one.b))
         return []
 

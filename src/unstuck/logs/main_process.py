@@ -39,7 +39,7 @@ class MainProcess:
         self._marks = Marks("", settings)
         self._losses = Losses(settings)
         self._failed_exits: set[int] = set()
-        self._setup: set[tuple[int, int]] = set()
+        self._setup: dict[int, int] = {}  # the newest pass of each loader that was told of
         self._early: list[Record] = []
         self._shut = False  # workers of a pass were ended, and it does not show yet whether it was left
         self._missed, self._missed_told = 0, 0.0
@@ -62,7 +62,7 @@ class MainProcess:
         lines += self._starting(board)
         if final:
             lines += self._close(now)
-        lines += self._marks.decide(self.known.loaders, now)
+        lines += self._marks.decide(self.known.loaders, now, final=final)
         lines += self.known.shares()
         lines += [self._failure(said) for said in tail.last_words()]
         return sorted(lines + self._gaps(now, final=final), key=lambda one: one.at)
@@ -101,9 +101,9 @@ class MainProcess:
         return [line for one in making for line in self._set_up(one.key, one.b, self._at(one.since))]
 
     def _set_up(self, loader: int, number: int, at: float) -> list[Line]:
-        if (loader, number) in self._setup:
+        if self._setup.get(loader, 0) >= number:
             return []
-        self._setup.add((loader, number))
+        self._setup[loader] = number
         text = f"{self.name} {SETUP} pass {number} over loader {loader} is being set up"
         return [Line(at, DEBUG, "loop", text)]
 
@@ -156,7 +156,8 @@ class MainProcess:
         self._marks.ends(now, at, left=False)
         if not now.samples:  # workers say so themselves
             return []
-        return [Line(at, INFO, "data", f"{self.name} COMPLETED iteration, total samples: {now.samples}", main=False)]
+        total = f"{now.samples}" if now.fetches == now.batches else f"unknown, {now.samples} seen (events are missing)"
+        return [Line(at, INFO, "data", f"{self.name} COMPLETED iteration, total samples: {total}", main=False)]
 
     def _shutdown(self, one: Record) -> list[Line]:
         """The workers of a pass are ended: because it has come to its end, which is told next, or was left."""
@@ -177,6 +178,7 @@ class MainProcess:
             return []
         first = not now.samples and now.number == 1
         now.samples += one.a
+        now.fetches += 1
         index = f"index {one.c}" if one.c >= 0 else "of a stream"
         text = f"{self.name} {ACCESS} first sample: {index}, its batch took {duration(one.duration / 1e9)}"
         return [Line(self._at(one.end), DEBUG, "data", text)] if first else []

@@ -46,6 +46,7 @@ class Pass:
         self.epoch = 0
         self.counted = ""  # as what
         self.batches = self.samples = 0
+        self.fetches = 0  # batches that this process fetched itself
         self.newest = begun  # when its newest batch came
         self.waited = self.worked = 0.0
         self.ended: float | None = None
@@ -77,14 +78,18 @@ class Marks:
 
     def ends(self, one: Pass, at: float, *, left: bool) -> None:
         one.ended, one.left = at, left
+        if one.loader.steps > one.steps:
+            one.loader.usual = TRAINING  # whatever it was taken for
         self._waiting.append((at, one, True))
         self.open.remove(one)
 
-    def decide(self, loaders: dict[int, Loader], now: float) -> list[Line]:
+    def decide(self, loaders: dict[int, Loader], now: float, *, final: bool = False) -> list[Line]:
         """After a look at the optimizer steps: what is known by now, and the marks that are due."""
         for one in dict.fromkeys([*(waiting[1] for waiting in self._waiting), *self.open]):
             if not one.kind:
                 self._look_at(one, loaders, now)
+                if final and not one.kind:
+                    one.kind = VALIDATION
         lines: list[Line] = []
         while self._waiting and self._waiting[0][1].kind is not None:
             at, one, end = self._waiting.pop(0)
@@ -92,9 +97,11 @@ class Marks:
         return lines + [line for one in self.open if one.counted for line in self.progress(one, now)]
 
     def _look_at(self, one: Pass, loaders: dict[int, Loader], now: float) -> None:
+        """A loop that was left may take its step only then: `next(iter(loader))` ends a pass before it is used."""
+        over = one.ended is not None and (not one.left or one.loader.now is not one)
         if one.loader.steps > one.steps:
             one.kind = one.loader.usual = TRAINING
-        elif one.ended is not None or any(_trains_instead(loader, one) for loader in loaders.values()):
+        elif over or any(_trains_instead(loader, one) for loader in loaders.values()):
             one.kind = one.loader.usual = VALIDATION
         elif now - one.begun > PATIENCE:
             one.kind = UNKNOWN

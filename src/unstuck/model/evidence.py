@@ -105,9 +105,9 @@ class Evidence(msgspec.Struct, frozen=True, omit_defaults=True):
         return [one for one in self.recording or () if one.role == "main"]
 
     def loader_of(self, worker: Process) -> tuple[Process, Loader] | None:
-        """The main process and loader that a worker belongs to."""
+        """The main process and loader that a worker belongs to. Its parent may be a fork server."""
         for main in self.recording or ():
             for loader in main.loaders:
-                if worker.pid in loader.pids and main.pid == worker.parent:
+                if worker.pid in loader.pids and main.node == worker.node:
                     return main, loader
         return None

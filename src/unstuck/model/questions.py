@@ -82,7 +82,7 @@ def training_loaders(evidence: Evidence) -> list[tuple[Process, Loader]]:
 def workers_of(evidence: Evidence, main: Process, loader: Loader) -> list[Process]:
     pids = set(loader.pids)
     return [
-        one for one in evidence.recording or () if one.role == "worker" and one.parent == main.pid and one.pid in pids
+        one for one in evidence.recording or () if one.role == "worker" and one.pid in pids and one.node == main.node
     ]
 
 

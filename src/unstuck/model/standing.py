@@ -31,7 +31,11 @@ def mains(evidence: Evidence) -> list[tuple[Seen, Stack]]:
 
 
 def workers(evidence: Evidence, main: Seen) -> list[Seen]:
-    return [one for one in evidence.processes or () if one.role == "worker" and one.parent == main.pid]
+    """Its own, and those that a fork server has for it."""
+    below = descendants(evidence, main.pid)
+    return [
+        one for one in evidence.processes or () if one.role == "worker" and (one in below or one.parent == main.pid)
+    ]
 
 
 def children(evidence: Evidence, pid: int) -> list[Seen]:

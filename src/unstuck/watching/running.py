@@ -140,12 +140,13 @@ class Watch:
         self.stalls = Stalls(folder, recordings, pid, options, teller.stall, teller.say)
         self.stopping: Stopping | None = None
         self._logs = logs
+        self._gave_up = False
         self._pid = pid
         self._started = started
 
     def tick(self) -> None:
         self.following.tick()
-        self._logs.tick(time.time(), self.following.alive(), self.following._last)
+        self._write_logs()
         if self.stopping is not None:
             self.stopping.tick()
             return
@@ -157,7 +158,19 @@ class Watch:
         self.stalls.close()
         if self.stopping is not None:
             self.stopping.force()
-        self._logs.tick(time.time(), set(), final=True)
+        self._write_logs(final=True)
+
+    def _write_logs(self, *, final: bool = False) -> None:
+        """A log is no reason to stop watching, whatever a recording holds."""
+        alive = set() if final else self.following.alive()
+        try:
+            if not self._gave_up:
+                self._logs.tick(time.time(), alive, self.following._last, final=final)
+        except Exception as error:  # noqa: BLE001
+            self._gave_up = True
+            text = f"the logs end early ({type(error).__name__}: {error}); the run goes on"
+            print(f"unstuck: {text}", file=sys.stderr)
+            self._logs.folder.say(text)
 
 
 def run_plainly(command: list[str]) -> int:

@@ -33,6 +33,7 @@ from ...model.report import Finding, Remedy, Subject, Symptom
 from ...model.rule import rule
 
 RAISE = "ulimit -n $(ulimit -Hn)"
+KEPT, ON_THEIR_WAY, OWN = "kept", "on their way", "own"
 OTHERS = 64  # descriptors that a training has besides: queues, files, libraries
 
 
@@ -50,11 +51,11 @@ OTHERS = 64  # descriptors that a training has besides: queues, files, libraries
 def check(evidence: Evidence) -> Iterator[Finding]:
     for one in [one for one in ran_out(evidence) if spent_on(one.failure) == SHARED][:1]:
         tensors = _tensors(evidence, one)
-        kept = _kept(one, tensors)
+        why = _why(one, tensors)
         yield Finding(
-            cause=_cause(one, tensors, kept=kept),
+            cause=_cause(one, tensors, why),
             seen=list(_seen(evidence, one, tensors)),
-            remedy=_remedy(one, tensors, kept=kept),
+            remedy=_remedy(one, tensors, why),
             node=one.process.node,
             rank=one.process.rank,
             worker=one.process.worker,
@@ -73,19 +74,24 @@ def _loop(one: Raised) -> Place | None:
 
 def _tensors(evidence: Evidence, one: Raised) -> int:
     """Of how many tensors a batch consists; 0: nobody looked."""
-    workers = workers_of(evidence, one.main, one.loader) if one.loader is not None else []
+    workers = [worker for loader in one.main.loaders for worker in workers_of(evidence, one.main, loader)]
     handed = [batch.tensors for worker in workers for fetching in worker.fetching for batch in fetching.handed]
     return max(handed, default=0)
 
 
-def _kept(one: Raised, tensors: int) -> bool:
-    """More tensors than are on their way at once. A worker keeps none: it only waits until they are taken."""
-    if one.loader is None:
-        return True
-    at_once = _waiting(one.loader) + 1
-    if tensors:
-        return one.process is one.main and _shared(one) > at_once * tensors
-    return one.process is one.main and one.loader.batches > at_once
+def _why(one: Raised, tensors: int) -> str:
+    """More tensors than can be on their way at once are kept; more than have come at all were not sent by workers.
+
+    A worker keeps none of what it sends: it only waits until the tensors are taken.
+    """
+    sent = sum(loader.batches for loader in one.main.loaders if loader.num_workers)
+    at_once = _waiting(one.loader) + 1 if one.loader is not None else 1
+    if one.process is not one.main:
+        return ON_THEIR_WAY
+    if not any(loader.pids for loader in one.main.loaders) or (tensors and _shared(one) > (sent + at_once) * tensors):
+        return OWN
+    kept = _shared(one) > at_once * tensors if tensors else sent > at_once
+    return KEPT if kept else ON_THEIR_WAY
 
 
 def _waiting(loader: Loader) -> int:
@@ -96,13 +102,14 @@ def _shared(one: Raised) -> int:
     return one.failure.descriptors.get(SHARED, 0)
 
 
-def _cause(one: Raised, tensors: int, *, kept: bool) -> str:
+def _cause(one: Raised, tensors: int, why: str) -> str:
     limit = f"{one.failure.descriptor_limit:,} descriptors"
-    if kept:
+    if why != ON_THEIR_WAY:
         after = f" after {many(one.loader.batches, 'batch')}" if one.loader is not None and one.loader.batches else ""
+        whose = "that workers have sent" if why == KEPT else "in shared memory"
         return (
-            f"{who(one.process).capitalize()} keeps {many(_shared(one), 'tensor')} that workers have sent, and each "
-            f"keeps a descriptor open: its {limit} are used up{after}."
+            f"{who(one.process).capitalize()} keeps {many(_shared(one), 'tensor')} {whose}, and each keeps a "
+            f"descriptor open: its {limit} are used up{after}."
         )
     consists = f"{many(tensors, 'tensor')} a batch" if tensors else "so many tensors a batch"
     return (
@@ -125,8 +132,14 @@ def _seen(evidence: Evidence, one: Raised, tensors: int) -> Iterator[str]:
         yield f"{seen[0][1]:,} descriptors after {duration(seen[0][0])}, {seen[-1][1]:,} after {duration(seen[-1][0])}"
 
 
-def _remedy(one: Raised, tensors: int, *, kept: bool) -> Remedy:
-    if not kept:
+def _remedy(one: Raised, tensors: int, why: str) -> Remedy:
+    if why == OWN:
+        return Remedy(
+            "Put what is shared (share_memory_(), tensors in a queue) into a few large tensors and take slices of them: "
+            "a descriptor is needed for each storage, not for each tensor. Or raise the limit.",
+            [RAISE],
+        )
+    if why == ON_THEIR_WAY:
         return Remedy(
             "Have collate_fn put the small tensors of a batch into a few large ones (torch.cat, and the lengths), "
             f"lower prefetch_factor, or raise the limit{_needed(one, tensors)}.",

@@ -53,7 +53,8 @@ def check(evidence: Evidence) -> Iterator[Finding]:
 
 def _reached_main(evidence: Evidence, worker: Process) -> list[Failure]:
     """Exceptions of a worker by which its main process ended, rather than caught them and went on."""
-    main = evidence.process(worker.parent)
+    owner = evidence.loader_of(worker)
+    main = owner[0] if owner is not None else evidence.process(worker.parent)
     if main is None or main.failure is None or worker.role != "worker":
         return []
     ended_by = [(main.failure.type, main.failure.message), *main.failure.causes]

@@ -36,7 +36,7 @@ SIGBUS, SIGABRT = -7, -6
 MEANING = {
     -11: "native code touched memory that is not its own",
     SIGBUS: "it touched memory that stands for a part of a file which is not there",
-    SIGABRT: "native code gave up",
+    SIGABRT: "native code gave up (abort)",
     -4: "it met an instruction that this processor does not know",
     -8: "native code divided a whole number by zero",
     -5: "native code stopped at a trap",
@@ -44,6 +44,7 @@ MEANING = {
 }
 NEARLY_FULL = 0.95  # of /dev/shm: then a SIGBUS is about shared memory, and another rule speaks
 FORKED = "fork"
+AGAIN = "export PYTHONFAULTHANDLER=1"
 
 
 @rule(
@@ -124,16 +125,12 @@ def _remedy(death: Death) -> Remedy:
     text = f"{alone}, with the fault handler on. "
     if death.seen.status == SIGBUS:
         text += "If it is a mapped file, compare its size with what it should be, and see that nobody rewrites it."
-        return Remedy(text, [_again()])
+        return Remedy(text, [AGAIN])
     text += "If it crashes there too, the sample or the library is at fault: leave the one out, or update the other. "
     if death.loader.context in (None, FORKED):
         text += "If it does not, look for a handle that was opened before the workers were forked: open it in each."
-    else:
-        text += "If it does not, workers get in each other's way: try num_workers=1."
+    elif indexed:
+        text += "If it does not, it depends on what came before: run the whole loader with num_workers=0."
     if death.seen.status == SIGABRT:
-        text += " What it gave up over stands on stderr, just before torch's own message."
-    return Remedy(text, [_again()])
-
-
-def _again() -> str:
-    return "export PYTHONFAULTHANDLER=1"
+        text += " What it gave up over is mostly said on stderr, above the traceback."
+    return Remedy(text.strip(), [AGAIN])

@@ -128,12 +128,15 @@ def _counts(evidence: Evidence, main: Process, loader: Loader, times: int) -> It
 
 def _remedy(main: Process, loader: Loader) -> Remedy:
     place = f" ({short(loader.reads_at)})" if is_users(loader.reads_at) else ""
-    share = "info.id, None, info.num_workers"
-    if (main.world or 1) > 1:
-        share = f"rank * info.num_workers + info.id, None, {main.world} * info.num_workers"
-    return Remedy(
+    text = (
         f"In __iter__{place}, let each worker take its share of what it goes through: "
-        f"`info = torch.utils.data.get_worker_info()`, then `for sample in itertools.islice(samples, {share})`. "
-        "Dividing the list of files in the same way, `files[info.id::info.num_workers]`, reads less. Until that is "
-        "done, num_workers=1 brings every sample once."
+        "`info = torch.utils.data.get_worker_info()`, then `for sample in itertools.islice(samples, info.id, None, "
+        "info.num_workers)`. Dividing the list of files in the same way, `files[info.id::info.num_workers]`, reads "
+        "less. Until that is done, num_workers=1 avoids it."
     )
+    if (main.world or 1) > 1:
+        text += (
+            " Unless the samples are already divided among the ranks, count these in: share number "
+            f"`rank * info.num_workers + info.id` of `{main.world} * info.num_workers`."
+        )
+    return Remedy(text)

@@ -2,7 +2,8 @@
 
 ## What it looks at
 When a saved state was loaded into a loader, how many batches the pass after it brought and how many the passes after
-that; and the length that the loader announces, or that an epoch had before.
+that; the length that the loader announces, or that an epoch had before; and the numbers among the dataset's
+attributes.
 
 ## Why it happens
 The first epoch after a resume has only what is left of the interrupted one. That is right. But where the position that
@@ -16,7 +17,8 @@ Use the loaded position once: take it and set it to zero when `__iter__` begins.
 
 ## How sure it is
 Sure of the numbers. It speaks when at least one whole epoch after the first is no longer than that rest, and the loader
-announces, or brought before, more than that.
+announces, or brought before, more than that; of an iterable dataset only when one of its numbers is, at the beginning
+of later passes, still as many samples as are missing. A position that is kept in another way is not seen.
 """
 
 from __future__ import annotations
@@ -47,11 +49,17 @@ def _judge(evidence: Evidence, main: Process, loader: Loader) -> Finding | None:
     if longest > rest.batches + spare(loader) or longest >= whole - spare(loader):
         return None
     missed = whole - longest
+    position, value = _position(evidence, main, loader, missed)
+    if loader.iterable and not position:
+        return None  # it may be that epochs are always that short: then the length is not true
     return Finding(
         cause=f"Since {loader_name(loader)} was resumed, every epoch has only {many(longest, 'batch')} of {whole:,}, "
         f"the rest of the interrupted one: {many(missed, 'batch')} ({percent(missed / whole)}) are never seen again.",
-        seen=list(_seen(loader, rest, later, whole)),
-        remedy=_remedy(loader, _position(evidence, main, loader)),
+        seen=[
+            *_seen(loader, rest, later, whole),
+            *([f"the dataset still had {position}={value} when the newest pass began"] if position else []),
+        ],
+        remedy=_remedy(loader, position),
         node=main.node,
         rank=main.rank,
         pid=main.pid,
@@ -84,15 +92,14 @@ def _seen(loader: Loader, rest: Pass, later: list[Pass], whole: int) -> Iterator
     yield f"a whole epoch is {many(whole, 'batch')}" + (", as the loader announces" if whole == loader.length else "")
 
 
-def _position(evidence: Evidence, main: Process, loader: Loader) -> str:
-    """The number of the dataset that a worker's copy keeps from pass to pass and the main process's has not."""
-    fresh = loader.states[-1].numbers if loader.states else {}
-    for crew in reversed(crews(evidence, main, loader)):
-        kept = [one.numbers for one in states(crew[0])]
-        odd = [name for name, first in (kept[0] if kept else {}).items() if first > 0 and fresh.get(name) != first]
-        same = [name for name in odd if len(kept) > 1 and all(one.get(name) == kept[0][name] for one in kept)]
-        return same[0] if len(same) == 1 else ""
-    return ""
+def _position(evidence: Evidence, main: Process, loader: Loader, missed: int) -> tuple[str, int]:
+    """The number of the dataset that says, at the beginning of the newest pass, where the interrupted epoch was."""
+    workers = [one for crew in crews(evidence, main, loader)[-1:] for one in crew[:1]]
+    known = states(workers[0]) if workers else loader.states
+    a_batch = loader.batch_size or 1
+    passed = missed * a_batch / max(loader.num_workers, 1)
+    numbers = known[-1].numbers if known else {}
+    return next((one for one in numbers.items() if one[1] > 0 and abs(one[1] - passed) <= a_batch), ("", 0))
 
 
 def _remedy(loader: Loader, position: str) -> Remedy:
