@@ -15,7 +15,7 @@ from .line import DEBUG, ERROR, INFO, WARNING, Line
 from .losses import Losses, is_of_validation
 from .passes import TRAINING, VALIDATION, Loader, Marks, Pass
 from .settings import Settings
-from .tail import Entry, Record, Tail
+from .tail import LOADERS, Entry, Record, Tail
 
 RING = (Kind.ITERATOR, Kind.WAIT, Kind.PASS_END, Kind.FETCH, Kind.SHUTDOWN, Kind.METRIC, Kind.SAVE)
 NOTES = (
@@ -220,7 +220,7 @@ class MainProcess:
 
     def _look_at(self, board: list[Entry]) -> None:
         for one in board:
-            if one.key in self.known.loaders and one.kind in (Kind.WAIT, Kind.BODY, Kind.PASS_END, Kind.LOADER):
+            if one.key in self.known.loaders and one.kind in LOADERS:
                 loader = self.known.loaders[one.key]
                 loader.batches, loader.steps = one.c, one.d
         for loader in self.known.loaders.values():
