@@ -24,7 +24,7 @@ def main():
     clips = DataLoader(Spectrograms(), batch_size=4, num_workers=10)
     head = torch.nn.Linear(64, 8)
     optimizer = torch.optim.SGD(head.parameters(), lr=1e-4)
-    end = time.monotonic() + 5
+    end = time.monotonic() + 7
     for features in clips:
         optimizer.zero_grad()
         head(features).square().mean().backward()

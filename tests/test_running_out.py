@@ -166,6 +166,14 @@ def test_tensors_that_are_kept_are_told_from_batches_of_too_many() -> None:
     assert "60 tensors a batch: each needs one" in findings("fd-exhausted-tensors-kept", many)[0].cause
 
 
+def test_tensors_that_no_worker_can_have_sent_are_not_said_to_be_sent() -> None:
+    full = descriptors("uncaught", "unable to open shared memory object: Too many open files (24)", shared_memory=85)
+
+    (finding,) = findings("fd-exhausted-tensors-kept", run_of(main_that(full, LOADER), worker_that(tensors=2)))
+
+    assert "keeps 85 tensors in shared memory" in finding.cause
+
+
 def test_a_worker_whose_batch_was_dropped_is_found_while_its_main_process_still_waits() -> None:
     dropped = descriptors("feeder", "[Errno 24] Too many open files", file=90, pipe=8)
 

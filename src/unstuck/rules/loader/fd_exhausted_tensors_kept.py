@@ -128,15 +128,15 @@ def _seen(evidence: Evidence, one: Raised, tensors: int) -> Iterator[str]:
     if one.main.failure is None:
         yield "the batch was dropped, and the loop waits for it"
     seen = over_time(evidence, one.process)
-    if len(seen) > 1 and seen[-1][1] > seen[0][1]:
+    if len(seen) > 1 and seen[-1][1] >= _shared(one):
         yield f"{seen[0][1]:,} descriptors after {duration(seen[0][0])}, {seen[-1][1]:,} after {duration(seen[-1][0])}"
 
 
 def _remedy(one: Raised, tensors: int, why: str) -> Remedy:
     if why == OWN:
         return Remedy(
-            "Put what is shared (share_memory_(), tensors in a queue) into a few large tensors and take slices of them: "
-            "a descriptor is needed for each storage, not for each tensor. Or raise the limit.",
+            "Put what is shared (share_memory_(), tensors in a queue) into a few large tensors and take slices of "
+            "them: a descriptor is needed for each storage, not for each tensor. Or raise the limit.",
             [RAISE],
         )
     if why == ON_THEIR_WAY:
