@@ -59,7 +59,7 @@ def test_copies_that_end_before_the_limit_are_not_said_to_reach_it():
 
 def test_a_worker_that_allocates_what_it_holds_is_not_copying():
     def grows(sample: Sample) -> Sample:
-        own = [msgspec.structs.replace(one, private=one.own or one.private) for one in sample.processes]
+        own = [msgspec.structs.replace(one, private=one.own) for one in sample.processes if one.own is not None]
         return msgspec.structs.replace(sample, processes=own)
 
     found = sampled(evidence("cow-refcount-growth"), grows)

@@ -78,16 +78,13 @@ def test_a_value_is_harmless_when_nothing_records(tmp_path: Path) -> None:
 
 
 COST = """
-import sys, timeit, unstuck
-recorder = sys.modules["_unstuck_inside.process"].process.recorder
-def best(call):
-    return min(timeit.repeat(call, number=2000, repeat=15)) / 2000
-print(best(lambda: unstuck.metric(loss=0.5, step=7)) / best(lambda: recorder.event(31, 1, 2, 3)))
+import timeit, unstuck
+print(min(timeit.repeat(lambda: unstuck.metric(loss=0.5, step=7), number=100, repeat=1000)) / 100 * 1e6)
 """
 
 
-def test_a_value_costs_little_more_than_the_event_it_is(recorded: Recorded) -> None:
-    """A ratio, because others use this machine too. The event takes 0.6 µs on an idle one: 3 µs are never reached."""
+def test_a_value_costs_next_to_nothing(recorded: Recorded) -> None:
+    """The best of many short bursts, because others use this machine too: 2 µs on an idle one, and 3 are promised."""
     assert float(recorded(COST).succeeded().out) < 4
 
 

@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING
 
 from . import exits
 from . import format as f
+from .exceptions import message_of, remember
 from .format import Kind
+from .limits import used_up
 from .process import process
 from .recorder import Recorder, clock
 
@@ -81,4 +83,7 @@ class Cursor:
     def fails(self, error: Exception) -> None:
         """An exception is leaving `__next__`: learn who died before the parent's own clean-up reaps them."""
         process.settle()
+        facts = used_up([error], [message_of(error)])
+        if facts:  # counted now: on its way up the error may free what was kept
+            remember(error, facts)
         exits.note_dead_workers(exits.PATIENCE if isinstance(error, BROKEN) else 0)

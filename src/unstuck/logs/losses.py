@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 
 from .line import DEBUG, WARNING, Line
@@ -43,6 +44,7 @@ class Losses:
         return [Line(at, WARNING, "loop", f"{rank} ⚠️ {name} is {value} at step {step}", key=True)]
 
 
+@functools.lru_cache(NAMES)  # it is asked for every value there is
 def is_of_validation(name: str) -> bool:
     return any(part in name.lower() for part in OF_VALIDATION)
 

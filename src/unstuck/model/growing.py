@@ -58,7 +58,7 @@ def room(host: Host) -> tuple[int, str] | None:
         return None
     if sample.limit is not None and sample.used is not None:
         return min(max(sample.limit - sample.used, 0), sample.available), f"the limit of {size(sample.limit)}"
-    return sample.available, f"the machine's {size(sample.total)}"
+    return sample.available, f"the machine's memory of {size(sample.total)}"
 
 
 def meets(left: int, per_step: float, step: int) -> int:

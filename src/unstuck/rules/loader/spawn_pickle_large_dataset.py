@@ -67,6 +67,10 @@ def _seen(evidence: Evidence, main: Process, loader: Loader, started: int) -> It
         f"{size(loader.sent)} were written to {many(started, 'worker')}, in {many(loader.starts.count, 'start')} of "
         f"{duration(loader.starts.mean)}"
     )
+    yield (
+        "a pipe holds 64 KiB: the main process waits with all the rest until a worker has imported its modules, one "
+        "worker after another"
+    )
     for name, count in sorted(loader.containers.items(), key=lambda one: -one[1])[:2]:
         yield f"{name} of the dataset has {count:,} items"
     host = host_of(evidence, main)

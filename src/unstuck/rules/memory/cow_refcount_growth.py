@@ -103,7 +103,7 @@ def _finding(host: Host, main: Process, loader: Loader, copying: list[Copying], 
     return Finding(
         cause=f"Each worker of {loader_name(loader)} is making a copy of {container}, which holds "
         f"{loader.containers[container]:,} Python objects: reading them writes to their reference counts, and the "
-        f"memory that the fork shared is copied. {many(len(copying), 'worker')} grew by {size(worst.own.grown)} each.",
+        f"memory that the fork shared is copied, {size(worst.own.grown)} in one worker so far.",
         seen=list(_seen(host, main, loader, copying)),
         remedy=_remedy(loader, container),
         node=main.node,
@@ -137,18 +137,22 @@ def _forecast(host: Host, loader: Loader, copying: list[Copying], most: int) -> 
     """What is still to come, against what is left."""
     left = room(host)
     if all(one.levelled for one in copying):
-        yield f"it has levelled off: {size(sum(one.own.last for one in copying))} in all workers together"
+        yield f"it has levelled off, at {size(copying[0].own.last)} for each of {many(loader.num_workers, 'worker')}"
         return
-    still = sum(max(most - one.own.last, 0) for one in copying)
+    each = loader.num_workers / len(copying)  # not all of them were looked at
+    still = sum(max(most - one.own.last, 0) for one in copying) * each
     if left is None:
         return
     if left[0] >= still:
         yield f"at most {size(still)} more are to come, and {left[1]} has {size(left[0])} left"
         return
-    rate = sum(one.own.per_second for one in copying)
+    rate = sum(one.own.per_second for one in copying) * each
     steps = loader.batches / max(loader.waits.total + loader.bodies.total, 1e-3)  # a second
     step = meets(left[0], rate / max(steps, 1e-3), loader.batches)
-    yield f"at this rate {left[1]} is reached at about step {step:,}: {size(left[0])} are left"
+    yield (
+        f"at this rate {left[1]} is reached at about step {step:,}, if it does not level off before: "
+        f"{size(left[0])} are left"
+    )
 
 
 def _remedy(loader: Loader, container: str) -> Remedy:
