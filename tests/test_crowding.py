@@ -65,6 +65,13 @@ def test_threads_that_sleep_do_not_count():
     assert verdict("cpu-oversubscription", asleep) == "clear"
 
 
+def test_threads_that_share_large_operations_lose_nothing():
+    """They are sent off their processors no more often than anybody else."""
+    calm = with_workers(evidence("cpu-oversubscription"), preempted=400)
+
+    assert verdict("cpu-oversubscription", calm) == "clear"
+
+
 def test_a_run_that_loads_fast_enough_has_nothing_to_gain():
     found = evidence("too-many-workers")
 

@@ -195,3 +195,23 @@ def test_saving_with_every_step_pushes_no_note_out(recorded: Recorded) -> None:
     assert len(run.main.process().saved) == 600
     assert len(run.main.noted(Kind.SAVE)) == 500
     assert run.main.process().loaders[0].batches == 2
+
+
+@pytest.mark.scenario
+def test_saves_are_seen_where_recording_begins_after_torch_was_imported(
+    started: Callable[..., Run], tmp_path: Path
+) -> None:
+    run = started(
+        """
+        import io, pickle, torch, unstuck
+        unstuck.watch()
+        assert pickle.loads(pickle.dumps(torch.save)) is torch.save is torch.serialization.save
+        for batch in torch.utils.data.DataLoader([1]):
+            torch.save(batch, "late.pt")
+        """,
+        recorded=False,
+        variables={"UNSTUCK_WATCHER": ""},
+    ).succeeded()
+    (folder,) = (tmp_path / "unstuck-runs").glob("*/recordings")
+    (saved,) = Run(run.code, folder, run.out, run.err).main.process().saved
+    assert saved.path == str(tmp_path / "late.pt")

@@ -21,11 +21,12 @@ NOTED = 500  # saves that outlive the ring; one that saves with every step must 
 
 def install(module: ModuleType, guard: Guard) -> Undo:
     original = vars(module)["save"]
-    places = [module]
+    undo = replace(module, "save", lambda original: _save(original, guard))
     torch = sys.modules.get("torch")
-    if torch is not None and vars(torch).get("save") is original:  # it was imported before recording began
-        places.append(torch)
-    return together(*(replace(place, "save", lambda original: _save(original, guard)) for place in places))
+    if torch is None or vars(torch).get("save") is not original:
+        return undo
+    # It was imported before recording began. The same wrapper in both places: it has to be found by its name.
+    return together(undo, replace(torch, "save", lambda _: vars(module)["save"]))
 
 
 def _save(original: Any, guard: Guard) -> Any:

@@ -30,8 +30,11 @@ from ...model.recorded import Loader, Process
 from ...model.report import Finding, Remedy, Symptom
 from ...model.rule import rule
 from ...model.standing import LONG, main_stack, mains, standing, workers
+from ...model.waiting import fetching
 
 JOIN = 5.0  # seconds for which torch waits for one worker
+LONGEST = 1.0  # seconds of a batch, from which on one may be what a worker was ended in
+INSIDE = ("fetching", "loading a sample")
 REMEDY = Remedy(
     "Make single samples shorter or prefetch less (prefetch_factor=1); with persistent_workers=True the workers end "
     "only once. It goes on by itself: torch waits 5 s for each worker, then ends it.",
@@ -89,6 +92,13 @@ def _afterwards(evidence: Evidence) -> Iterator[Finding]:
         return
 
 
+def _inside_long_samples(evidence: Evidence, main: Process, loader: Loader) -> bool:
+    """Else they took long to leave for another reason: a busy machine, much memory to give back."""
+    loads = fetching(evidence, main, loader)
+    return any(one.fetches.longest >= LONGEST or one.now in INSIDE for one in loads)
+
+
 def _slow(evidence: Evidence) -> list[tuple[Process, Loader]]:
-    found = [(one, loader) for one in evidence.mains() for loader in one.loaders if loader.shutdowns.longest >= JOIN]
+    ended = [(one, loader) for one in evidence.mains() for loader in one.loaders if loader.shutdowns.longest >= JOIN]
+    found = [(one, loader) for one, loader in ended if _inside_long_samples(evidence, one, loader)]
     return sorted(found, key=lambda one: -one[1].shutdowns.longest)
