@@ -20,7 +20,13 @@ VAGUE = {"utils", "common", "helpers", "base", "manager"}
 # Who may import whom: by folder, or file, directly below src/unstuck. A folder may always import itself.
 # "" is the package's own __init__, where the version stands. `errors`, the one error for people, is everybody's.
 MAY_IMPORT: dict[str, set[str]] = {
-    "": {"diagnose", "inside.api", "logs.handing", "model", "recording"},  # for type checkers; at run time the API is loaded by name
+    "": {
+        "diagnose",
+        "inside.api",
+        "logs.handing",
+        "model",
+        "recording",
+    },  # for type checkers; at run time the API is loaded by name
     "__main__": {"cli"},
     "errors": set(),
     "model": set(),  # the vocabulary

@@ -12,6 +12,7 @@ from .guard import is_ours
 
 MANY = 16  # numbers, and generators
 DEEP = 4
+LOOKED_AT = 256  # attributes, and attributes of attributes
 LARGE = 1 << 53
 
 
@@ -28,9 +29,31 @@ def numbers(dataset: Any) -> dict[str, int]:
 
 def generators(dataset: Any) -> dict[str, str]:
     """What stands for the state of each generator: the dataset's own, and the global ones."""
-    own = {f"self.{name}": value for name, value in _attributes(dataset) if _is_generator(value)}
-    known = {**dict(list(own.items())[:MANY]), **_global_ones()}
+    known = {**dict(list(_own_ones(dataset).items())[:MANY]), **_global_ones()}
     return {name: state for name, value in known.items() if (state := _state_of(value))}
+
+
+def _own_ones(dataset: Any) -> dict[str, Any]:
+    """Those among its attributes, and in what these hold: augmentations often have one of their own."""
+    found: dict[str, Any] = {}
+    waiting = [(f"self.{name}", value, 0) for name, value in _attributes(dataset)]
+    for _ in range(LOOKED_AT):
+        if not waiting:
+            break
+        name, value, depth = waiting.pop(0)
+        if _is_generator(value):
+            found[name] = value
+        elif depth < DEEP:
+            waiting += [(inner, one, depth + 1) for inner, one in _inside(name, value)]
+    return found
+
+
+def _inside(name: str, value: Any) -> list[tuple[str, Any]]:
+    if type(value) in (list, tuple) and len(value) <= MANY:
+        return [(f"{name}[{number}]", one) for number, one in enumerate(value)]
+    if type(value).__module__.partition(".")[0] in ("torch", "numpy", "builtins"):
+        return []
+    return [(f"{name}.{key}", one) for key, one in list(attributes_of(value).items())[:MANY]]
 
 
 def _attributes(dataset: Any) -> Iterator[tuple[str, Any]]:
@@ -83,7 +106,7 @@ def _state_of(value: Any) -> str:
         if not is_ours(error):
             raise
         return ""
-    return f"{crc32(state):08x}"
+    return f"{type(value).__module__.partition('.')[0]}.{kind} {crc32(state):08x}"
 
 
 def _flat(state: Any) -> bytes:

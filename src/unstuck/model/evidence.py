@@ -32,6 +32,7 @@ class Memory(msgspec.Struct, frozen=True, omit_defaults=True):
     # Only in every fourth sample, because each costs a file to read. Counted since the process began.
     threads: int | None = None
     cpu: float | None = None  # seconds, of all threads
+    own: int | None = None  # bytes that no other process shares; more seldom still, and only of the first few processes
     main_cpu: float | None = None  # seconds, of its main thread alone
     queued: float | None = None  # seconds its main thread was ready to run and had no processor
     preempted: int | None = None  # times its main thread had to leave its processor to somebody else

@@ -38,7 +38,7 @@ def looks_at(
 
 
 def _value(memory: Memory, kind: str) -> int | None:
-    value: int | None = getattr(memory, kind, None)
+    value: int | None = getattr(memory, kind)
     return value
 
 

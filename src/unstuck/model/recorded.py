@@ -59,7 +59,8 @@ class State(msgspec.Struct, frozen=True, omit_defaults=True):
     number: int  # of the pass, as this process counts them: the first is 1
     numbers: dict[str, int] = {}  # whole numbers among its attributes
     # Random generators it can draw from ("self.rng", and "random", "numpy", "torch" for the global ones): what stands
-    # for the state of each before the first batch of the pass, and after it ("": it was not looked at again).
+    # for the state of each before the first batch of the pass, and after it ("": it was not looked at again). The type
+    # comes first: "numpy.Generator 505b1c54".
     generators: dict[str, tuple[str, str]] = {}
 
 
@@ -117,6 +118,7 @@ class Loader(msgspec.Struct, frozen=True, omit_defaults=True):
     spikes: list[Spike] = []  # the longest waits that stand out, as far back as the recording has its details
     spiked: float = 0.0  # seconds of all waits that stand out
     spiked_of: float = 0.0  # seconds of looping among which these were looked for
+    recent_waits: list[float] = []  # the newest of the newest pass, in order, without its first batch
     containers: dict[str, int] = {}  # lists, dicts and the like among the dataset's attributes: how many items each has
     ended: list[Pass] = []  # the first sixteen, then those that brought another number of batches than the one before
     states: list[State] = []  # of the main process's own copy of the dataset

@@ -23,7 +23,7 @@ class Stripes(NamedTuple):
 
 def stripes(loader: Loader) -> Stripes | None:
     """None: waits are even, or come in no order, or are too few to tell."""
-    every, waits = loader.num_workers, getattr(loader, "recent_waits", [])
+    every, waits = loader.num_workers, loader.recent_waits
     if every < 2 or len(waits) < ROUNDS * every:
         return None
     # In each round one is long, if there are stripes at all: the middle one of so many is the usual long wait.

@@ -6,7 +6,6 @@ from .evidence import Evidence
 from .phrases import duration, many, percent
 from .recorded import Loader
 
-
 A_WHILE = 10.0  # seconds: in a shorter run, starting is most of it
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import resource
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from pathlib import Path
 
 import msgspec
@@ -19,16 +19,25 @@ OF_MEMINFO = re.compile(rb"^(MemAvailable|MemTotal|Cached):\s+(\d+)", re.MULTILI
 OF_VMSTAT = re.compile(rb"^(oom_kill) (\d+)", re.MULTILINE)
 OF_STATUS = re.compile(rb"^(RssAnon|RssFile|RssShmem|Threads|nonvoluntary_ctxt_switches):\s+(\d+)", re.MULTILINE)
 OF_IO = re.compile(rb"^(rchar|read_bytes): (\d+)", re.MULTILINE)
+OF_SMAPS = re.compile(rb"^(Private_Clean|Private_Dirty):\s+(\d+)", re.MULTILINE)
 OF_PRESSURE = re.compile(rb"^(some) avg10=(\d+)", re.MULTILINE)
 
 
 def sample(
-    pid: int, others: Iterable[int], folder: Path, at: float, groups: Iterable[str] = (), *, closely: bool = True
+    pid: int,
+    others: Iterable[int],
+    folder: Path,
+    at: float,
+    groups: Iterable[str] = (),
+    *,
+    closely: bool = True,
+    apart: Collection[int] = (),
 ) -> Sample:
     """One look, through the eyes of process `pid`: its cgroup, its mounts.
 
     `groups` are cgroups it is known to have been in: a process that has just ended is in none, and that is when their
     counters matter most. `closely` also counts descriptors, processor time and reads, which costs as much as the rest.
+    Of those `apart` it is asked what they share with nobody: the kernel goes through all their pages, 6 ms for 230 MB.
     """
     memory = cgroups.memory(pid)
     meminfo = _fields("/proc/meminfo", OF_MEMINFO)
@@ -50,7 +59,7 @@ def sample(
         disk_free=(_disk(str(folder)) or (None, None))[1],
         cached=memory.cached if memory.cached is not None else meminfo.get("Cached", 0) * 1024,
         pressure=_pressure() if closely else None,
-        processes=[found for one in others if (found := _memory_of(one, closely)) is not None],
+        processes=[found for one in others if (found := _memory_of(one, closely, one in apart)) is not None],
     )
 
 
@@ -84,7 +93,7 @@ def descriptor_limit(pid: int) -> int | None:
         return None
 
 
-def _memory_of(pid: int, closely: bool) -> Memory | None:
+def _memory_of(pid: int, closely: bool, apart: bool) -> Memory | None:
     found = _fields(f"/proc/{pid}/status", OF_STATUS)
     if "RssAnon" not in found:
         return None
@@ -102,6 +111,7 @@ def _memory_of(pid: int, closely: bool) -> Memory | None:
         seen,
         descriptors=count(pid),
         threads=found.get("Threads"),
+        own=_own(pid) if apart else None,
         preempted=found.get("nonvoluntary_ctxt_switches"),
         cpu=round(used.cpu, 2) if used is not None else None,
         main_cpu=round(main_cpu, 3),
@@ -109,6 +119,12 @@ def _memory_of(pid: int, closely: bool) -> Memory | None:
         read=moved.get("rchar"),
         from_disk=moved.get("read_bytes"),
     )
+
+
+def _own(pid: int) -> int | None:
+    """What would be free if it ended. `RssAnon` counts pages that were shared at a fork from the beginning."""
+    found = _fields(f"/proc/{pid}/smaps_rollup", OF_SMAPS)
+    return sum(found.values()) * 1024 if found else None
 
 
 def _pressure() -> float | None:

@@ -29,6 +29,7 @@ PHASES = {
     Kind.IDLE: "waiting for an index",
 }
 NOTHING = f.MASK
+RECENT = 64  # waits that are kept one by one
 
 
 class Facts:
@@ -123,6 +124,7 @@ class Facts:
             "starts": self.timing(Kind.ITERATOR, number),
             "shutdowns": self.timing(Kind.SHUTDOWN, number),
             **self._skipped(number),
+            "recent_waits": self._recent(number),
             "dataset_length": max((one[f.R_A] for one in lengths), default=0) - 1,
             "length": lengths[-1][f.R_B] - 1 if lengths else None,
             "failed": self.recording.string(failures[-1][f.R_B]) if failures else None,
@@ -166,6 +168,13 @@ class Facts:
         waited, bodies = int(rows[:, f.R_DURATION].sum()), int(rows[:, f.R_C].sum())
         skipped = Timing(count=len(rows), total=waited / 1e9) if len(rows) else Timing()
         return {"skipped": skipped, "skipped_bodies": bodies / 1e9}
+
+    def _recent(self, number: int) -> list[float]:
+        rows = self.recording.events(Kind.WAIT, number)
+        if not len(rows):
+            return []
+        newest = rows[(rows[:, f.R_B] == rows[:, f.R_B].max()) & (rows[:, f.R_A] > 0)]
+        return [round(one / 1e9, 6) for one in newest[-RECENT:, f.R_DURATION].tolist()]
 
     def _thread_names(self) -> list[str]:
         text = self.recording.string(self.recording.header[f.H_FORK_NAMES])

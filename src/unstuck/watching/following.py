@@ -15,6 +15,8 @@ from .pidfd import Pidfd
 
 TICK = 0.5
 CLOSELY_EVERY = 4  # ticks: counting descriptors and the like costs as much as all the rest
+APART = 4  # processes of which it is asked what they share with nobody, and
+RARELY = 500  # times as long as that took is the time until they are asked again
 COPY_EVERY = 20  # ticks: recordings that had to be written on a local disk
 PATIENCE = 10  # ticks for which the status of an ended process is still asked for
 
@@ -40,8 +42,9 @@ class Following:
         self._handles: dict[int, Pidfd] = {}
         self._ended: dict[int, int] = {}
         self._known: set[str] = set()
-        self._last: Sample | None = None
+        self.last: Sample | None = None
         self._ticks = 0
+        self._apart_due = 0.0
 
     def now(self) -> float:
         return time.time() - self.started
@@ -52,11 +55,15 @@ class Following:
             self._copy()
         self._meet_new()
         self._note_ended()
-        groups = host.groups_in(self._last) if self._last is not None else []
+        groups = host.groups_in(self.last) if self.last is not None else []
         closely = self._ticks % CLOSELY_EVERY == 1
         pids = list(self._handles)
-        self._last = host.sample(self.pid, pids, self.folder, self.now(), groups, closely=closely)
-        self.journal.look(self._last)
+        apart = pids[:APART] if closely and self.now() >= self._apart_due else []
+        begun = time.thread_time()
+        self.last = host.sample(self.pid, pids, self.folder, self.now(), groups, closely=closely, apart=apart)
+        if apart:
+            self._apart_due = self.now() + RARELY * (time.thread_time() - begun)
+        self.journal.look(self.last)
 
     def _copy(self) -> None:
         """Where recordings had to be written elsewhere. A full disk is no reason to stop watching."""
@@ -106,6 +113,6 @@ class Following:
         """The last look, at the counters of the cgroups that the training was in: its own processes are gone."""
         self._meet_new()
         self._note_ended()
-        if self._last is not None:
-            self.journal.look(host.counters_after(self._last, self.now()))
+        if self.last is not None:
+            self.journal.look(host.counters_after(self.last, self.now()))
         self.journal.end(round(self.now(), 3))

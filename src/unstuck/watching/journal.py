@@ -44,7 +44,9 @@ class Journal:
     def _set_aside(self) -> None:
         """The older, the fewer: hours of a run stay in sight, and the file stays as small."""
         old = self.path.with_suffix(".old.jsonl")
-        lines = [line for path in (old, self.path) if path.exists() for line in path.read_bytes().splitlines(keepends=True)]
+        lines = [
+            line for path in (old, self.path) if path.exists() for line in path.read_bytes().splitlines(keepends=True)
+        ]
         looks = [number for number, line in enumerate(lines) if line.startswith(LOOK)]
         dropped = set(looks[1::2])
         try:

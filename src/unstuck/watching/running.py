@@ -165,7 +165,7 @@ class Watch:
         alive = set() if final else self.following.alive()
         try:
             if not self._gave_up:
-                self._logs.tick(time.time(), alive, self.following._last, final=final)
+                self._logs.tick(time.time(), alive, self.following.last, final=final)
         except Exception as error:  # noqa: BLE001
             self._gave_up = True
             text = f"the logs end early ({type(error).__name__}: {error}); the run goes on"

@@ -30,7 +30,7 @@ from collections.abc import Iterator
 
 from ...model.crowding import Crowd, crowds
 from ...model.evidence import Evidence
-from ...model.phrases import duration, many, percent
+from ...model.phrases import many, percent
 from ...model.questions import loader_name, training_loaders
 from ...model.recorded import Loader
 from ...model.report import Finding, Remedy, Subject, Symptom

@@ -36,11 +36,11 @@ from ...model.rule import rule
 
 GLOBAL = {"random": "Python's random", "numpy": "numpy.random", "torch": "torch"}
 NEW = {
-    "Generator": "numpy.random.default_rng(info.seed)",
-    "RandomState": "numpy.random.RandomState(info.seed % 2**32)",
-    "Random": "random.Random(info.seed)",
+    "numpy.Generator": "numpy.random.default_rng(info.seed)",
+    "numpy.RandomState": "numpy.random.RandomState(info.seed % 2**32)",
+    "random.Random": "random.Random(info.seed)",
+    "torch.Generator": "torch.Generator().manual_seed(info.seed)",
 }
-OF_TORCH = " (if it is one of torch: `torch.Generator().manual_seed(info.seed)`)"
 
 
 @rule(explains=Symptom.WRONG, needs=("recording",))
@@ -63,7 +63,7 @@ def _judge(evidence: Evidence, main: Process, loader: Loader) -> Finding | None:
         cause=f"{whose[:1].upper()}{whose[1:]} of {loader_name(loader)} draw the same random numbers, so that every "
         f"draw is used {often}: {_whose(name)} starts from the same state in each of them.",
         seen=list(_seen(name, before, workers, again)),
-        remedy=_remedy(loader, name),
+        remedy=_remedy(loader, name, before.partition(" ")[0]),
         node=main.node,
         rank=main.rank,
         pid=main.pid,
@@ -97,12 +97,19 @@ def _whose(name: str) -> str:
 
 def _seen(name: str, before: str, workers: list[Process], again: int) -> Iterator[str]:
     after = states(workers[0])[0].generators[name][1]
-    yield f"{name} was in state {before} in {names(workers)} before their first batch, and in state {after} after it"
+    yield (
+        f"{name} ({before.partition(' ')[0]}) was in state {_state(before)} in {names(workers)} before their first "
+        f"batch, and in state {_state(after)} after it"
+    )
     if again > 1:
         yield f"the same again in {many(again, 'pass')}: workers are started anew for each, from the same state"
 
 
-def _remedy(loader: Loader, name: str) -> Remedy:
+def _state(told: str) -> str:
+    return told.rpartition(" ")[2]
+
+
+def _remedy(loader: Loader, name: str, kind: str) -> Remedy:
     if name in GLOBAL:
         init = f"worker_init_fn {loader.worker_init_fn.rpartition('.')[2]}" if loader.worker_init_fn else "the dataset"
         return Remedy(
@@ -111,12 +118,11 @@ def _remedy(loader: Loader, name: str) -> Remedy:
             "Where a seed must be set, take `torch.utils.data.get_worker_info().seed % 2**32`."
         )
     attribute = name.removeprefix("self.")
-    kind = str(loader.attributes.get(attribute.rpartition(".")[2], ""))
     where = f" in {short(loader.reads_at)}" if is_users(loader.reads_at) else ""
     return Remedy(
         "Seed it in each worker, DataLoader(…, worker_init_fn=seed_worker): "
         "`def seed_worker(_): info = torch.utils.data.get_worker_info(); "
-        f"info.dataset.{attribute} = {NEW.get(kind, NEW['Generator'])}`{OF_TORCH if kind == 'Generator' else ''}. Or "
+        f"info.dataset.{attribute} = {NEW.get(kind, '…')}`. Or "
         f"draw{where} from the global generators of torch or numpy, which torch seeds differently in each worker and "
         "epoch."
     )
