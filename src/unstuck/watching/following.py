@@ -15,8 +15,9 @@ from .pidfd import Pidfd
 
 TICK = 0.5
 CLOSELY_EVERY = 4  # ticks: counting descriptors and the like costs as much as all the rest
-APART = 4  # processes of which it is asked what they share with nobody, and
-RARELY = 500  # times as long as that took is the time until they are asked again
+APART = slice(0, 3)  # processes of which it is asked what they share with nobody: the main one, and two of its workers
+RARELY = 500  # times as long as that took is the time until they are asked again, once they have been
+OFTEN = 8  # times
 COPY_EVERY = 20  # ticks: recordings that had to be written on a local disk
 PATIENCE = 10  # ticks for which the status of an ended process is still asked for
 
@@ -44,7 +45,7 @@ class Following:
         self._known: set[str] = set()
         self.last: Sample | None = None
         self._ticks = 0
-        self._apart_due = 0.0
+        self._apart_due, self._apart_asked = 0.0, 0
 
     def now(self) -> float:
         return time.time() - self.started
@@ -58,10 +59,11 @@ class Following:
         groups = host.groups_in(self.last) if self.last is not None else []
         closely = self._ticks % CLOSELY_EVERY == 1
         pids = list(self._handles)
-        apart = pids[:APART] if closely and self.now() >= self._apart_due else []
+        apart = pids[APART] if closely and self.now() >= self._apart_due else []
         begun = time.thread_time()
         self.last = host.sample(self.pid, pids, self.folder, self.now(), groups, closely=closely, apart=apart)
-        if apart:
+        self._apart_asked += bool(apart)
+        if apart and self._apart_asked > OFTEN:
             self._apart_due = self.now() + RARELY * (time.thread_time() - begun)
         self.journal.look(self.last)
 
