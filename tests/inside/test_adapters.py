@@ -16,7 +16,7 @@ KINDS = {name: value for name, value in vars(Kind).items() if isinstance(value, 
 ADAPTERS = sorted(path.stem for path in (INSIDE / "adapters").glob("*.py") if path.stem != "__init__")
 
 TINY = """
-import multiprocessing, subprocess, sys, threading, warnings
+import multiprocessing, subprocess, sys, threading, time, warnings
 import torch
 from torch.utils.data import DataLoader, IterableDataset
 from torch.utils.file_baton import FileBaton
@@ -36,6 +36,7 @@ def train(loader):
         weight.grad = torch.ones(1)
         optimizer.step()
         kept.append(b"1" * (2 << 20))
+        time.sleep(0.03)
 
 train(DataLoader(torch.arange(128.0), batch_size=2, num_workers=2))
 for batch in DataLoader(Stream(), batch_size=4, num_workers=2, drop_last=True):

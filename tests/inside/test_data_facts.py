@@ -157,6 +157,7 @@ def test_descriptors_that_ran_out_are_told_by_kind(recorded: Recorded) -> None:
 
 def test_graphs_that_outlive_their_step_are_counted_while_memory_grows(recorded: Recorded) -> None:
     program = """
+    import time
     model = torch.nn.Linear(64, 64)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.001)
     total, kept = 0, []
@@ -166,13 +167,14 @@ def test_graphs_that_outlive_their_step_are_counted_while_memory_grows(recorded:
         optimizer.step()
         total = total + loss
         kept.append(bytes([1]) * (2 << 20))
+        time.sleep(0.02)
     """
     first, second = recorded(BEGIN + _left(program)).succeeded().main.process().graphs
 
     assert (first.step, second.step) == (64, 128)
     assert 1.7 < second.nodes / first.nodes < 2.3
     assert first.where is not None
-    assert first.where.line == 19
+    assert first.where.line == 20
 
 
 def _left(program: str) -> str:

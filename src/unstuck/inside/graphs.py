@@ -13,7 +13,9 @@ from .format import Kind
 from .recorder import Recorder, clock
 
 FIRST = 32  # steps: what every training allocates at first is allocated
-GROWN = 32 << 20  # bytes of memory since then: counting takes as long as thousands of steps are slowed down by us
+GROWN = 8 << 20  # bytes of memory since then, below which nothing is counted
+SELDOM = 20  # times as long as it took must have gone by before it is counted again
+USUAL = 30_000_000  # nanoseconds that it takes
 MANY = 20_000  # nodes
 SLOW = 200_000_000  # nanoseconds: a heap on which counting takes that long is counted once more at most
 PAGE = os.sysconf("SC_PAGE_SIZE")
@@ -22,20 +24,22 @@ PAGE = os.sysconf("SC_PAGE_SIZE")
 class Census:
     """Of this process. It is taken at steps 64, 128, 256 and so on, right after an optimizer step."""
 
-    __slots__ = ("before", "left")
+    __slots__ = ("before", "counted", "left", "took")
 
     def __init__(self) -> None:
-        self.before = 0
+        self.before = self.counted = 0
         self.left = 12
+        self.took = USUAL
 
     def step(self, recorder: Recorder, steps: int, frame: FrameType) -> None:
         if steps == FIRST or not self.before:
-            self.before = _private()
-        elif self.left and _private() - self.before > GROWN:
+            self.before, self.counted = _private(), clock()
+        elif self.left and clock() - self.counted > SELDOM * self.took and _private() - self.before > GROWN:
             begun = clock()
             self.left -= 1
             nodes, tensors = _count()
-            spent = clock() - begun
+            self.counted = clock()
+            self.took = spent = self.counted - begun
             if spent > SLOW:
                 self.left = min(self.left, 1)
             told = {"tensors": tensors, "limited": nodes >= MANY, "where": user_line(frame)}

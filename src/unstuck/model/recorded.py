@@ -161,7 +161,7 @@ class ShmFile(msgspec.Struct, frozen=True, omit_defaults=True):
 class Failure(msgspec.Struct, frozen=True, omit_defaults=True):
     """An exception that a process left as its last words."""
 
-    how: str  # uncaught, thread, fetch (in a worker), feeder (its batch could not be sent)
+    how: str  # uncaught, thread, init (worker_init_fn), fetch (in a worker), feeder (its batch could not be sent)
     type: str
     message: str = ""
     at: float = 0.0

@@ -5,6 +5,7 @@ from __future__ import annotations
 from types import ModuleType
 from typing import Any
 
+from .. import exceptions
 from .. import format as f
 from ..guard import Guard, clean
 from ..patching import Undo, replace, together
@@ -25,11 +26,32 @@ def install(module: ModuleType, guard: Guard) -> Undo:
     return replace(module, "_worker_loop", lambda original: _loop(original, guard))
 
 
+class _Prepared:
+    """torch catches what `worker_init_fn` raises and sends it to the main process, so it is met inside."""
+
+    def __init__(self, function: Any, guard: Guard) -> None:
+        self.function = function
+        self.guard = guard
+
+    def __call__(self, worker: int) -> None:
+        try:
+            self.function(worker)
+        except Exception as error:
+            self.guard.quietly(keep_init, error)
+            clean(error)
+            raise
+
+
+def keep_init(error: Exception) -> None:
+    exceptions.keep(error, "init")
+
+
 def _loop(original: Any, guard: Guard) -> Any:
     names = original.__code__.co_varnames
-    at, of = names.index("worker_id"), names.index("num_workers")
+    at, of, init = (names.index(name) for name in ("worker_id", "num_workers", "init_fn"))
 
-    def _worker_loop(*args: Any) -> None:
+    def _worker_loop(*given: Any) -> None:
+        args = given if given[init] is None else (*given[:init], _Prepared(given[init], guard), *given[init + 1 :])
         try:
             recorder = process.recording(f.ROLE_WORKER)
             if recorder is not None:

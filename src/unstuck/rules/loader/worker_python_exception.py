@@ -29,6 +29,8 @@ from ...model.recorded import Failure, Loader, Process
 from ...model.report import Finding, Remedy, Subject, Symptom
 from ...model.rule import rule
 
+RAISED = ("fetch", "init")
+
 
 @rule(explains=Symptom.CRASHED, needs=("recording",), outranks=("uncaught-exception",))
 def check(evidence: Evidence) -> Iterator[Finding]:
@@ -58,7 +60,7 @@ def _reached_main(evidence: Evidence, worker: Process) -> list[Failure]:
     if main is None or main.failure is None or worker.role != "worker":
         return []
     ended_by = [(main.failure.type, main.failure.message), *main.failure.causes]
-    return [one for one in worker.failures if one.how == "fetch" and any(_is(one, *other) for other in ended_by)]
+    return [one for one in worker.failures if one.how in RAISED and any(_is(one, *other) for other in ended_by)]
 
 
 def _is(failure: Failure, kind: str, message: str) -> bool:
@@ -75,6 +77,8 @@ def _what(failure: Failure) -> str:
 
 
 def _sample(failure: Failure) -> str:
+    if failure.how == "init":
+        return "in worker_init_fn, before its first sample"
     if failure.collating:
         return f"while collating the batch of {len(failure.indices)} samples" if failure.indices else "while collating"
     if failure.index is not None:
@@ -117,6 +121,8 @@ def _subject(failure: Failure) -> Subject | None:
 
 def _remedy(failure: Failure, owner: tuple[Process, Loader] | None) -> Remedy:
     subject = _subject(failure)
+    if failure.how == "init":
+        return Remedy("Call worker_init_fn with a number by itself: what it needs must be there in every worker.")
     alone = "to see it fail in front of you, then mend the sample or the line"
     if failure.collating:
         text = (
