@@ -14,8 +14,8 @@ from .recorder import Recorder, clock
 
 FIRST = 32  # steps: what every training allocates at first is allocated
 GROWN = 8 << 20  # bytes of memory since then, below which nothing is counted
-SELDOM = 20  # times as long as it took must have gone by before it is counted again
-USUAL = 30_000_000  # nanoseconds that it takes
+AT_ONCE = 3  # times: a twentieth of a second each, in a run whose memory grows; after that,
+SELDOM = 100  # times as long as it took must have gone by before it is counted again
 MANY = 20_000  # nodes
 SLOW = 200_000_000  # nanoseconds: a heap on which counting takes that long is counted once more at most
 PAGE = os.sysconf("SC_PAGE_SIZE")
@@ -24,22 +24,22 @@ PAGE = os.sysconf("SC_PAGE_SIZE")
 class Census:
     """Of this process. It is taken at steps 64, 128, 256 and so on, right after an optimizer step."""
 
-    __slots__ = ("before", "counted", "left", "took")
+    __slots__ = ("before", "counted", "due", "left")
 
     def __init__(self) -> None:
-        self.before = self.counted = 0
+        self.before = self.counted = self.due = 0
         self.left = 12
-        self.took = USUAL
 
     def step(self, recorder: Recorder, steps: int, frame: FrameType) -> None:
         if steps == FIRST or not self.before:
-            self.before, self.counted = _private(), clock()
-        elif self.left and clock() - self.counted > SELDOM * self.took and _private() - self.before > GROWN:
+            self.before = _private()
+        elif self.left and clock() > self.due and _private() - self.before > GROWN:
             begun = clock()
             self.left -= 1
+            self.counted += 1
             nodes, tensors = _count()
-            self.counted = clock()
-            self.took = spent = self.counted - begun
+            spent = clock() - begun
+            self.due = clock() + SELDOM * spent if self.counted >= AT_ONCE else 0
             if spent > SLOW:
                 self.left = min(self.left, 1)
             told = {"tensors": tensors, "limited": nodes >= MANY, "where": user_line(frame)}
