@@ -6,8 +6,8 @@ import sys
 from typing import Any, NamedTuple
 from zlib import crc32
 
-from .describe import attributes_of
 from .guard import is_ours
+from .holdings import attributes_of
 
 MANY = 4096  # leaves of one batch that are looked at
 DEEP = 6

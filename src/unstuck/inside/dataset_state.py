@@ -3,24 +3,22 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
 from typing import Any
 from zlib import crc32
 
-from .describe import attributes_of
 from .guard import is_ours
+from .holdings import held
+from .mentions import mentioned
 
 MANY = 16  # numbers, and generators
-DEEP = 4
-LOOKED_AT = 256  # attributes, and attributes of attributes
 LARGE = 1 << 53
 
 
 def numbers(dataset: Any) -> dict[str, int]:
-    """Whole numbers among its attributes, and among those of the datasets it wraps."""
+    """Whole numbers that fetching a sample can depend on: the code that fetches mentions them."""
     found: dict[str, int] = {}
-    for name, value in _attributes(dataset):
-        if type(value) is int and abs(value) < LARGE:
+    for name, value, owner in held(dataset):
+        if type(value) is int and abs(value) < LARGE and name.rpartition(".")[2] in mentioned(owner):
             found[name] = value
         if len(found) == MANY:
             break
@@ -29,43 +27,9 @@ def numbers(dataset: Any) -> dict[str, int]:
 
 def generators(dataset: Any) -> dict[str, str]:
     """What stands for the state of each generator: the dataset's own, and the global ones."""
-    known = {**dict(list(_own_ones(dataset).items())[:MANY]), **_global_ones()}
+    own = {f"self.{name}": value for name, value, _ in held(dataset) if _is_generator(value)}
+    known = {**dict(list(own.items())[:MANY]), **_global_ones()}
     return {name: state for name, value in known.items() if (state := _state_of(value))}
-
-
-def _own_ones(dataset: Any) -> dict[str, Any]:
-    """Those among its attributes, and in what these hold: augmentations often have one of their own."""
-    found: dict[str, Any] = {}
-    waiting = [(f"self.{name}", value, 0) for name, value in _attributes(dataset)]
-    for _ in range(LOOKED_AT):
-        if not waiting:
-            break
-        name, value, depth = waiting.pop(0)
-        if _is_generator(value):
-            found[name] = value
-        elif depth < DEEP:
-            waiting += [(inner, one, depth + 1) for inner, one in _inside(name, value)]
-    return found
-
-
-def _inside(name: str, value: Any) -> list[tuple[str, Any]]:
-    if type(value) in (list, tuple) and len(value) <= MANY:
-        return [(f"{name}[{number}]", one) for number, one in enumerate(value)]
-    if type(value).__module__.partition(".")[0] in ("torch", "numpy", "builtins"):
-        return []
-    return [(f"{name}.{key}", one) for key, one in list(attributes_of(value).items())[:MANY]]
-
-
-def _attributes(dataset: Any) -> Iterator[tuple[str, Any]]:
-    prefix = ""
-    for _ in range(DEEP):  # Subset and the like hold the user's dataset
-        own = attributes_of(dataset)
-        for name, value in list(own.items()):
-            yield prefix + name, value
-        inner = own.get("dataset")
-        if inner is None:
-            return
-        dataset, prefix = inner, f"{prefix}dataset."
 
 
 def _is_generator(value: Any) -> bool:

@@ -8,6 +8,7 @@ from types import FrameType
 from typing import Any
 
 from .guard import is_library
+from .holdings import attributes_of, held
 
 PARAMETERS = (
     "batch_size",
@@ -70,11 +71,7 @@ def _describe_dataset(dataset: Any, kind: int) -> dict[str, Any]:
         "iterable": iterable,
         "reads_at": _code(inner, ("__iter__",) if iterable else ("__getitem__", "__getitems__")),
         "attributes": _attributes(inner),
-        "containers": {
-            name: len(value)
-            for name, value in list(attributes_of(inner).items())[:ATTRIBUTES]
-            if type(value) in CONTAINERS and len(value) > 1
-        },
+        "containers": _containers(inner),
     }
 
 
@@ -93,13 +90,10 @@ def _attributes(dataset: Any) -> dict[str, Any]:
     return found
 
 
-def attributes_of(value: object) -> dict[str, Any]:
-    """What lies in an object itself: no property and no `__getattr__` of the user's is asked."""
-    try:
-        found = object.__getattribute__(value, "__dict__")
-    except AttributeError:
-        return {}
-    return found if type(found) is dict else {}
+def _containers(dataset: Any) -> dict[str, int]:
+    """How many items each has, the largest first."""
+    sizes = {name: len(value) for name, value, _ in held(dataset) if type(value) in CONTAINERS and len(value) > 1}
+    return dict(sorted(sizes.items(), key=lambda one: -one[1])[:ATTRIBUTES])
 
 
 def type_name(value: object) -> str | None:

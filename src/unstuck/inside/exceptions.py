@@ -11,9 +11,9 @@ from types import FrameType, TracebackType
 from typing import Any
 
 from . import format as f
-from .describe import attributes_of
 from .exits import note_dead_workers
 from .guard import HERE, clean, is_library, quietly
+from .holdings import attributes_of
 from .limits import used_up
 from .process import process
 from .recorder import clock

@@ -258,11 +258,20 @@ def meet(fetcher: Any, guard: Guard) -> tuple[Stream | None, bool]:
     stream = _streams.get(loader)
     if stream is None or stream.recorder is not recorder:
         stream = _streams[loader] = Stream(recorder, loader, guard)
-    # The dataset may be handed the whole list, as a type it may look at: asked once, the way torch asks.
-    whole = type(fetcher).__name__ == "_MapDatasetFetcher" and bool(getattr(fetcher.dataset, "__getitems__", None))
+    whole = type(fetcher).__name__ == "_MapDatasetFetcher" and _takes_whole(fetcher.dataset)
     stream.pass_begins(fetcher)
     known = fetcher._unstuck = (stream, bool(fetcher.auto_collation) and not whole)
     return known
+
+
+def _takes_whole(dataset: Any) -> bool:
+    """The dataset may be handed the whole list, as a type it may look at: asked once, the way torch asks.
+
+    torch's own Subset goes through the list itself, unless what it is a part of takes it whole.
+    """
+    if (type(dataset).__module__, type(dataset).__name__) == ("torch.utils.data.dataset", "Subset"):
+        dataset = dataset.dataset
+    return bool(getattr(dataset, "__getitems__", None))
 
 
 def _first_index(trace: TracebackType | None) -> Any:

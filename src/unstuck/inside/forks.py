@@ -6,7 +6,7 @@ import functools
 import os
 import threading
 
-from .describe import attributes_of
+from .holdings import attributes_of
 
 NAMES = 8
 LONGEST = 80

@@ -6,8 +6,9 @@ import json
 from typing import Any
 
 from .dataset_state import numbers
-from .describe import attributes_of, start_method
+from .describe import start_method
 from .format import Kind
+from .holdings import attributes_of
 from .recorder import Recorder, clock
 
 STATES = 64

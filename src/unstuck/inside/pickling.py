@@ -5,8 +5,8 @@ from __future__ import annotations
 import types
 from typing import Any
 
-from .describe import attributes_of
 from .exceptions import message_of
+from .holdings import attributes_of
 
 MANY, DEEP, SHOWN = 400, 4, 4
 SENT = ("dataset", "collate_fn", "worker_init_fn")

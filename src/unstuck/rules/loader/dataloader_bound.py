@@ -148,10 +148,9 @@ def _seen(loader: Loader, fetching: list[Fetching], *, crowded: bool) -> Iterato
     if not fetched or not count:
         return
     where = f" ({line(loader.reads_at)})" if is_users(loader.reads_at) else ""
-    yield (
-        f"loading a batch takes {duration(fetched / count)}: {percent(own / fetched)} in the dataset's own code{where},"
-        f" {percent(collated / fetched)} in collating"
-    )
+    apart = f": {percent(own / fetched)} in the dataset's own code{where}, {percent(collated / fetched)} in collating"
+    timed = any(one.collates.count for one in fetching)  # not where the dataset takes a batch as a whole
+    yield f"loading a batch takes {duration(fetched / count)}{apart if timed else where}"
     share = _processor_share(fetching)
     if share is not None:
         rest = "" if share >= ON_PROCESSOR else f", the rest is waiting{' for a processor' if crowded else ''}"
