@@ -49,20 +49,43 @@ def run_of(pid: int) -> list[int]:
     if pid not in tree.parent:
         raise UserError(f"there is no process {pid} on this machine", "`unstuck why` lists the trainings it can see")
     _may_look(pid)
-    top = next((one for one in reversed([pid, *tree.above(pid)]) if is_training(one) or is_launcher(one)), pid)
-    found = [one for one in tree.below(top) if not is_ours(one)]
+    found = [one for one in tree.below(_top(tree, pid)) if not is_ours(one)]
     if not any(is_python(one) for one in found):
         remedy = "name the pid of a Python process; `unstuck why` lists the trainings it can see"
         raise UserError(f"process {pid} ({kernel.program(pid) or 'unknown'}) runs no Python", remedy)
     return found
 
 
+def _top(tree: Tree, pid: int) -> int:
+    """The uppermost process of its run: a launcher, or a training whose own code it runs as a child.
+
+    A notebook, a test runner or a sweep may have torch in memory too. What they start by a command is a run by itself.
+    """
+    top = pid
+    for one in tree.above(pid):
+        if is_ours(one):
+            break
+        if is_launcher(one) or (is_training(one) and _is_part_of(top, one)):
+            top = one
+    return top
+
+
+def _is_part_of(pid: int, other: int) -> bool:
+    """Forked, which shows in the same command, or started by multiprocessing."""
+    command = kernel.command(pid)
+    return command == kernel.command(other) or any("multiprocessing" in word for word in command[:8])
+
+
 def all_runs() -> list[list[int]]:
     """Every training that this user can see, each as its processes, the topmost first."""
     tree = Tree()
     trainings = {pid for pid in tree.parent if is_python(pid) and not is_ours(pid) and is_training(pid)}
-    tops = [pid for pid in sorted(trainings) if not trainings & set(tree.above(pid))]
-    return [[one for one in tree.below(top) if not is_ours(one)] for top in tops]
+    tops = sorted({_top(tree, pid) for pid in trainings})
+    return [[one for one in tree.below(top) if not is_ours(one) and _nearest(tree, one, tops) == top] for top in tops]
+
+
+def _nearest(tree: Tree, pid: int, tops: list[int]) -> int | None:
+    return next((one for one in [pid, *tree.above(pid)] if one in tops), None)
 
 
 def is_python(pid: int) -> bool:
@@ -81,7 +104,8 @@ def is_launcher(pid: int) -> bool:
 
 
 def is_ours(pid: int) -> bool:
-    return pid == os.getpid() or OURS in kernel.command(pid)[:3]
+    words = kernel.command(pid)[:3]
+    return pid == os.getpid() or OURS in words or any(os.path.basename(word) == "unstuck" for word in words)
 
 
 def run_folder(pids: list[int]) -> Path | None:
