@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
@@ -12,6 +13,17 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parent))
 # Started in the background by a shell, everything would inherit that Ctrl-C is ignored.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+# Four trainings at a time share two processors: a thread that spins while it waits takes them from the others.
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+
+
+def pytest_collection_modifyitems(items):
+    """A test that starts an interpreter of its own and has it import torch takes as long as a small training."""
+    for item in items:
+        if "started" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.scenario)
 
 
 @pytest.fixture

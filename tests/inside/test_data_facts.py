@@ -90,15 +90,23 @@ def test_workers_tell_the_generators_of_their_copy_of_the_dataset_and_which_were
 
 def test_the_numbers_of_a_dataset_are_told_by_each_copy_of_it(recorded: Recorded) -> None:
     program = """
-    dataset = Numbers()
+    class Scheduled(Numbers):
+        epoch = seen = 0
+        def __getitem__(self, index):
+            return self.weight() * index
+        def weight(self):
+            return self.epoch + 1
+    dataset = Scheduled()
     loader = DataLoader(torch.utils.data.Subset(dataset, [0, 1]), num_workers=1, persistent_workers=True)
     for dataset.epoch in range(3):
+        dataset.seen += 1
         for batch in loader: pass
     """
     run = recorded(BEGIN + _left(program)).succeeded()
 
     assert [one.numbers["dataset.epoch"] for one in only_loader(run).states] == [0, 1, 2]
     assert [one.numbers["dataset.epoch"] for one in fetching(run)[0].states] == [0, 0, 0]
+    assert "dataset.seen" not in only_loader(run).states[0].numbers  # no sample depends on it
 
 
 def test_passes_that_came_to_their_end_are_told_with_their_batches(recorded: Recorded) -> None:
