@@ -8,7 +8,7 @@ from torch.utils.data import DataLoader, Dataset
 
 class Spectra(Dataset):
     def __len__(self):
-        return 520
+        return 900
 
     def __getitem__(self, index):
         signal = np.random.default_rng(index).standard_normal(20_000)
