@@ -20,9 +20,12 @@ os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 
 def pytest_collection_modifyitems(items):
-    """A test that starts an interpreter of its own and has it import torch takes as long as a small training."""
+    """A test that starts an interpreter of its own and has it import torch takes as long as a small training.
+
+    So does one that runs something with every library there is an adapter for.
+    """
     for item in items:
-        if "started" in getattr(item, "fixturenames", ()):
+        if {"started", "tiny_runs"} & set(getattr(item, "fixturenames", ())):
             item.add_marker(pytest.mark.scenario)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import select
@@ -17,7 +18,7 @@ from typing import IO
 from unstuck.inside import format as f
 from unstuck.model.recorded import Process
 from unstuck.recordings.facts import Facts
-from unstuck.recordings.reader import Recording
+from unstuck.recordings.reader import Recording, Unfinished
 
 SRC = Path(__file__).parents[2] / "src"
 INSIDE = SRC / "unstuck" / "inside"
@@ -147,7 +148,8 @@ def meanwhile(folder: Path, wanted: Callable[[Process], object], seen: list[Proc
         while time.monotonic() < until and not seen:
             for path in folder.glob(f"*.{pid}.*.rec"):
                 if path.name.rsplit(".", 3)[1] == str(pid):
-                    seen.extend(one for one in [Facts(Recording(path), 0.0).process()] if wanted(one))
+                    with contextlib.suppress(Unfinished):  # it is being opened
+                        seen.extend(one for one in [Facts(Recording(path), 0.0).process()] if wanted(one))
             time.sleep(0.02)
 
     return look

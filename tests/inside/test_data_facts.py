@@ -163,6 +163,7 @@ def test_descriptors_that_ran_out_are_told_by_kind(recorded: Recorded) -> None:
     assert told.open_files[0].endswith("train.py")
 
 
+@pytest.mark.scenario
 def test_graphs_that_outlive_their_step_are_counted_while_memory_grows(recorded: Recorded) -> None:
     program = """
     import time

@@ -118,6 +118,7 @@ def test_a_loss_that_tensorboard_is_given_is_told(recorded: Recorded) -> None:
     assert run.main.process().adapters_failed == []
 
 
+@pytest.mark.scenario
 def test_a_loss_that_tensorboardx_is_given_is_told(recorded: Recorded) -> None:
     pytest.importorskip("tensorboardX")
     run = recorded("""

@@ -84,6 +84,7 @@ def test_under_yama_a_watcher_may_attach_to_what_is_not_its_child(tmp_path: Path
     assert attached == 0
 
 
+@pytest.mark.scenario
 def test_a_watcher_started_from_inside_is_named_to_all_that_come_after(tmp_path: Path) -> None:
     # given a watcher that only says who it is
     (tmp_path / "unstuck").mkdir()
