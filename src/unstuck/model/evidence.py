@@ -29,7 +29,7 @@ class Memory(msgspec.Struct, frozen=True, omit_defaults=True):
     files: int = 0
     shared: int = 0
     descriptors: int | None = None
-    # Only in every fourth sample, because each costs a file to read. Counted since the process began.
+    # Only in every fourth sample, later in every sixteenth: each costs a file to read. Counted since the process began.
     threads: int | None = None
     cpu: float | None = None  # seconds, of all threads
     own: int | None = None  # bytes that no other process shares; more seldom still, and only of the first few processes

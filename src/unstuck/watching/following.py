@@ -14,9 +14,10 @@ from .journal import Journal
 from .pidfd import Pidfd
 
 TICK = 0.5
-CLOSELY_EVERY = 4  # ticks: counting descriptors and the like costs as much as all the rest
+CLOSELY_EVERY = 4, 16  # ticks: counting descriptors and the like costs as much as all the rest; so seldom after
+AT_FIRST = 80  # ticks
 APART = slice(0, 3)  # processes of which it is asked what they share with nobody: the main one, and two of its workers
-RARELY = 500  # times as long as that took is the time until they are asked again, once they have been
+RARELY = 1000  # times as long as that took is the time until they are asked again, once they have been
 OFTEN = 8  # times
 COPY_EVERY = 20  # ticks: recordings that had to be written on a local disk
 PATIENCE = 10  # ticks for which the status of an ended process is still asked for
@@ -57,7 +58,7 @@ class Following:
         self._meet_new()
         self._note_ended()
         groups = host.groups_in(self.last) if self.last is not None else []
-        closely = self._ticks % CLOSELY_EVERY == 1
+        closely = self._ticks % CLOSELY_EVERY[self._ticks > AT_FIRST] == 1
         pids = list(self._handles)
         apart = pids[APART] if closely and self.now() >= self._apart_due else []
         begun = time.thread_time()
