@@ -15,10 +15,10 @@ from .pidfd import Pidfd
 
 TICK = 0.5
 CLOSELY_EVERY = 4, 16  # ticks: counting descriptors and the like costs as much as all the rest; so seldom after
-AT_FIRST = 80  # ticks
-APART = slice(0, 3)  # processes of which it is asked what they share with nobody: the main one, and two of its workers
+AT_FIRST = 80  # ticks; after them, every second is enough
+APART = slice(1, 3)  # processes of which it is asked what they share with nobody: not the main one, but two workers
 RARELY = 1000  # times as long as that took is the time until they are asked again, once they have been
-OFTEN = 8  # times
+OFTEN = 5  # times
 COPY_EVERY = 20  # ticks: recordings that had to be written on a local disk
 PATIENCE = 10  # ticks for which the status of an ended process is still asked for
 
@@ -57,6 +57,8 @@ class Following:
             self._copy()
         self._meet_new()
         self._note_ended()
+        if self._ticks > AT_FIRST and self._ticks % 2 == 0:
+            return
         groups = host.groups_in(self.last) if self.last is not None else []
         closely = self._ticks % CLOSELY_EVERY[self._ticks > AT_FIRST] == 1
         pids = list(self._handles)
