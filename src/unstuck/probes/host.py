@@ -20,6 +20,7 @@ OF_VMSTAT = re.compile(rb"^(oom_kill) (\d+)", re.MULTILINE)
 OF_STATUS = re.compile(rb"^(RssAnon|RssFile|RssShmem|Threads|nonvoluntary_ctxt_switches):\s+(\d+)", re.MULTILINE)
 OF_IO = re.compile(rb"^(rchar|read_bytes): (\d+)", re.MULTILINE)
 OF_SMAPS = re.compile(rb"^(Private_Clean|Private_Dirty):\s+(\d+)", re.MULTILINE)
+LARGE = 256 << 20  # bytes: a worker that holds nothing but torch has less
 OF_PRESSURE = re.compile(rb"^(some) avg10=(\d+)", re.MULTILINE)
 
 
@@ -111,7 +112,7 @@ def _memory_of(pid: int, closely: bool, apart: bool) -> Memory | None:
         seen,
         descriptors=count(pid),
         threads=found.get("Threads"),
-        own=_own(pid) if apart else None,
+        own=_own(pid) if apart and seen.private >= LARGE else None,
         preempted=found.get("nonvoluntary_ctxt_switches"),
         cpu=round(used.cpu, 2) if used is not None else None,
         main_cpu=round(main_cpu, 3),
