@@ -58,7 +58,7 @@ class LogFolder:
 
     def say(self, text: str) -> None:
         """One line that the watcher also says on the console."""
-        level, sign = (INFO, "") if "goes on" in text else (WARNING, "⚠️ ")
+        level, sign = (INFO, "") if text.startswith("the run goes on") else (WARNING, "⚠️ ")
         self.everywhere([Line(time.time(), level, "watcher", f"{sign}{text}")])
 
     def report(self, report: Report, at: float | None = None) -> None:

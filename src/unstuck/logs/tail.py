@@ -17,7 +17,6 @@ AT_FIRST = 8  # board entries that are read; all, where these are in use
 STRINGS = 1024  # that are remembered
 LOADERS = (Kind.LOADER, Kind.ITERATOR, Kind.WAIT, Kind.BODY, Kind.PASS_END, Kind.SHUTDOWN)
 FETCHES = (Kind.FETCH, Kind.SAMPLE, Kind.COLLATE, Kind.IDLE)
-FETCH_PHASES = FETCHES
 
 
 class Record(NamedTuple):
@@ -186,7 +185,7 @@ class Tail:
             batches = live[f.L_ONE]
             return Entry((Kind.WAIT, Kind.BODY)[phase & 1], key, moment, a + batches - c, b, batches, live[f.L_TWO], "")
         index = struct.unpack_from("<q", data, at + f.L_ONE * f.WORD)[0]
-        return Entry(FETCH_PHASES[phase], key, moment, live[f.L_TWO], live[f.L_THREE], index, 0, "")
+        return Entry(FETCHES[phase], key, moment, live[f.L_TWO], live[f.L_THREE], index, 0, "")
 
     def last_words(self) -> list[dict[str, Any]]:
         """Exceptions that were written down since the last look."""

@@ -57,7 +57,7 @@ class Logs:
             if not self._call(main, now, ended=ended):
                 continue
             lines = main.lines(now, final=ended)
-            for worker in [one for one in self._workers.values() if one.parent == main.pid]:
+            for worker in self._of(main):
                 lines += self._worker(worker, main, now, alive, final=ended)
             lines = sorted(self._early.pop(main.pid, []) + lines, key=lambda one: one.at)
             due = len(lines) if ended else sum(one.at <= now - SETTLED for one in lines)
@@ -125,6 +125,10 @@ class Logs:
             self._workers.pop(worker.pid).tail.close()
         return lines
 
+    def _of(self, main: MainProcess) -> list[Worker]:
+        """Its workers: children, and those that a fork server has for it."""
+        return [one for one in self._workers.values() if one.parent == main.pid or one.pid in main.known.workers]
+
     def _look_at_others(self, alive: set[int], *, final: bool) -> None:
         """Launchers, and processes that never did anything: only what ended them is of interest."""
         for pid, tail in list(self._others.items()):
@@ -148,7 +152,7 @@ class Logs:
     def _memory(self, sample: Sample, now: float) -> None:
         held = {one.pid: one.private for one in sample.processes}
         for main in self._mains.values():
-            mine = [one.pid for one in self._workers.values() if one.parent == main.pid]
+            mine = [one.pid for one in self._of(main)]
             workers = sum(held.get(pid, 0) for pid in mine)
             parts = [f"{size(held.get(main.pid, 0))} private", f"{many(len(mine), 'worker')} {size(workers)}"]
             shm = f", {size(sample.shm_free)} in /dev/shm" if sample.shm_free is not None else ""

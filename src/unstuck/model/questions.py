@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from .evidence import Evidence, Exit, Host, Memory
+from .owners import owner_of
 from .phrases import many
 from .recorded import Failure, Loader, Place, Process
 
@@ -40,12 +41,11 @@ def abnormal_worker_exits(evidence: Evidence) -> list[tuple[Exit, Process]]:
 
 def _unrecorded_worker(evidence: Evidence, pid: int) -> Process | None:
     """A worker that died before it could open a recording is still known to its parent."""
-    for main in evidence.mains():
-        for loader in main.loaders:
-            if pid in loader.pids:
-                number = loader.pids.index(pid) % max(loader.num_workers, 1)
-                return Process(node=main.node, pid=pid, parent=main.pid, role="worker", rank=main.rank, worker=number)
-    return None
+    owner = owner_of(evidence, pid)
+    if owner is None:
+        return None
+    main = owner.main
+    return Process(node=main.node, pid=pid, parent=main.pid, role="worker", rank=main.rank, worker=owner.number)
 
 
 def oom_kills(host: Host) -> dict[str, tuple[int, int]]:
