@@ -31,7 +31,8 @@ class Worker:
         if not final and now < self._due and self.tail.word(f.H_LAST_WORDS) == self._said:
             return []
         header = self.tail.look()
-        self._said = header[f.H_LAST_WORDS]
+        known = final or self.pid in main.known.workers  # else it is told next time, when it is known what it reads
+        self._said = header[f.H_LAST_WORDS] if known else self._said
         whose = main.worker(
             header[f.H_WORKER] - 1 if header[f.H_WORKER] else main.known.workers.get(self.pid, (0, 0))[1]
         )
@@ -41,7 +42,7 @@ class Worker:
         self._due = now + (0.0 if self._first else ITEM_EVERY)
         loader = main.known.workers.get(self.pid, (0, 0))[0]
         iterable = main.known.iterable.get(loader, False)
-        for said in self.tail.last_words():
+        for said in self.tail.last_words() if known else ():
             at = self.tail.seconds(int(said.get("at", 0)))
             lines.append(failures.failed(whose, at, said, iterable=iterable))
         if final and header[f.H_ENDED] and header[f.H_ENDED_HOW] == f.ENDED_LOOP:
