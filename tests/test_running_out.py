@@ -12,7 +12,8 @@ from unstuck.model.descriptors import ran_out, spent_on
 from unstuck.model.evidence import Evidence, Run
 from unstuck.model.fatal import raised_at
 from unstuck.model.gpu_memory import is_out_of_memory, shortage
-from unstuck.model.recorded import Failure, Fetching, Handed, Loader, Place, Process
+from unstuck.model.places import Place
+from unstuck.model.recorded import Failure, Fetching, Handed, Loader, Process
 from unstuck.rules.discovery import all_rules
 from unstuck.rules.engine import judge_one
 

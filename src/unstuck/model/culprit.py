@@ -8,8 +8,8 @@ from .doing import fetch_of, place, user_frame
 from .evidence import Evidence
 from .look import Awaited, Seen, Stack
 from .phrases import duration, many, short, who
+from .places import Place
 from .questions import loader_name
-from .recorded import Place
 from .report import Finding, Remedy, Subject
 from .standing import fetching, recorded, standing
 

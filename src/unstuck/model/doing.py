@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from .look import Frame, Seen, Stack
+from .places import Place
 from .questions import is_users
-from .recorded import Place
 
 LOADER_FILES = ("torch/utils/data/dataloader.py", "stateful_dataloader/stateful_dataloader.py")
 WORKER_FILES = ("torch/utils/data/_utils/worker.py", "stateful_dataloader/worker.py")

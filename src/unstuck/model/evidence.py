@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import msgspec
 
+from .distributed import Attempt
 from .look import Gpu, Sampled, Seen, Stack, Stall
 from .recorded import Loader, Process
 
@@ -88,7 +89,8 @@ class Evidence(msgspec.Struct, frozen=True, omit_defaults=True):
     """All sections. A rule names those it needs."""
 
     run: Run
-    recording: list[Process] | None = None
+    recording: list[Process] | None = None  # of the newest attempt
+    attempts: list[Attempt] = []  # earlier ones
     exits: list[Exit] | None = None
     host: list[Host] | None = None
     processes: list[Seen] | None = None
@@ -104,6 +106,11 @@ class Evidence(msgspec.Struct, frozen=True, omit_defaults=True):
 
     def mains(self) -> list[Process]:
         return [one for one in self.recording or () if one.role == "main"]
+
+    def ranks(self) -> list[Process]:
+        """Main processes that take part in a distributed run, by rank."""
+        ranked = [one for one in self.mains() if one.rank is not None and (one.world or 1) > 1]
+        return sorted(ranked, key=lambda one: one.rank or 0)
 
     def loader_of(self, worker: Process) -> tuple[Process, Loader] | None:
         """The main process and loader that a worker belongs to. Its parent may be a fork server."""

@@ -10,9 +10,10 @@ from collections.abc import Iterator
 
 from .deaths import BROKEN
 from .evidence import Evidence
+from .places import Place
 from .questions import is_users, newest_loader, user_line
 from .raised import Raised, raised
-from .recorded import Failure, Place, Process
+from .recorded import Failure, Process
 
 OWN_DECISION = ("KeyboardInterrupt", "SystemExit")
 LOADER = "/utils/data/"  # torch's loader

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from .doing import FETCHING, OWN, WAITING
 from .evidence import Evidence
 from .look import Frame, Seen
-from .recorded import Place
+from .places import Place
 from .spending import COMPUTING, HANDING, RESTING, Time, asked_at, of_main, of_workers, spenders, worked, worker_pids
 
 INDICES = "possibly_batched_index"

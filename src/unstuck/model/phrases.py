@@ -5,7 +5,8 @@ from __future__ import annotations
 import signal
 
 from .look import Seen
-from .recorded import Failure, Place, Process
+from .places import Place
+from .recorded import Failure, Process
 
 UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from .evidence import Evidence, Exit, Host, Memory
 from .owners import owner_of
 from .phrases import many
-from .recorded import Failure, Loader, Place, Process
+from .places import Place
+from .recorded import Failure, Loader, Process
 
 LIBRARY = ("/site-packages/", "/dist-packages/", "/lib/python3", "/torchinductor_")
 SIGKILL = -9

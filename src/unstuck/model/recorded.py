@@ -6,13 +6,8 @@ from typing import Any
 
 import msgspec
 
-
-class Place(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A line of code."""
-
-    file: str
-    line: int = 0
-    function: str = ""
+from .distributed import Collective, Group, Phase, Prepared, Sampling, Span, Wrapped
+from .places import Place
 
 
 class Timing(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -123,6 +118,7 @@ class Loader(msgspec.Struct, frozen=True, omit_defaults=True):
     ended: list[Pass] = []  # the first sixteen, then those that brought another number of batches than the one before
     states: list[State] = []  # of the main process's own copy of the dataset
     resumed: list[float] = []  # when a saved state was loaded into it
+    sampling: list[Sampling] = []  # of a distributed sampler, the first passes
     sent: int = 0  # bytes that were written to workers while they were started: the dataset, where it is pickled
 
 
@@ -269,6 +265,15 @@ class Process(msgspec.Struct, frozen=True, omit_defaults=True):
     graphs: list[Graph] = []
     metrics: list[Metric] = []  # the newest of each name
     saved: list[Saved] = []
+    attempt: int = 0  # of the run: a launcher that starts it anew counts them
+    group: Group | None = None
+    spans: list[Span] = []  # the newest, in the order of their beginning
+    wrapped: list[Wrapped] = []
+    prepared: list[Prepared] = []
+    collectives: list[Collective] = []  # the newest, oldest first, as torch's Flight Recorder had them
+    traced: float | None = None  # when that was; None: nobody asked, or it did not answer
+    trace_refused: str = ""  # why there is nothing, where it was asked
+    phases: list[Phase] = []  # the newest, in the order of their beginning
     crash: list[Place] = []  # its Python stack when native code crashed it, the innermost last; paths may be shortened
 
     @property

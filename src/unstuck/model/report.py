@@ -7,7 +7,7 @@ from enum import Enum
 import msgspec
 
 from .evidence import Evidence
-from .recorded import Place
+from .places import Place
 
 SCHEMA = 1
 

@@ -11,6 +11,7 @@ from .evidence import Evidence
 from .report import Finding, Symptom
 
 Check = Callable[[Evidence], Iterator[Finding]]
+ANYTHING = "*"
 Verdict = Literal["found", "clear", "unknown", "broken"]
 
 
@@ -22,6 +23,7 @@ class Rule(msgspec.Struct, frozen=True):
     needs: tuple[str, ...]
     outranks: tuple[str, ...] = ()
     fallback: bool = False
+    behind: tuple[str, ...] = ()
 
     @property
     def name(self) -> str:
@@ -39,14 +41,20 @@ class Judgement(msgspec.Struct, frozen=True):
 
 
 def rule(
-    explains: Symptom, needs: tuple[str, ...], outranks: tuple[str, ...] = (), *, fallback: bool = False
+    explains: Symptom,
+    needs: tuple[str, ...],
+    outranks: tuple[str, ...] = (),
+    *,
+    fallback: bool = False,
+    behind: tuple[str, ...] = (),
 ) -> Callable[[Check], Rule]:
     """Declare a rule: `needs` names sections of Evidence (`a|b`: one of them will do), `outranks` names rules.
 
-    A fallback is silent when it is outranked.
+    A fallback is silent when it is outranked. `behind` is the same the other way round: rules that outrank this one,
+    or `ANYTHING` that was found and is not behind or a fallback itself.
     """
 
     def declare(check: Check) -> Rule:
-        return Rule(check, explains, needs, outranks, fallback)
+        return Rule(check, explains, needs, outranks, fallback, behind)
 
     return declare

@@ -25,7 +25,7 @@ from .doing import (
 )
 from .evidence import Evidence
 from .look import Frame, Sampled, Seen, Stack
-from .recorded import Place
+from .places import Place
 from .report import Spent
 
 COMPUTING, COLLATING, HANDING, RESTING = "computing", "collating", "handing batches over", "idle"

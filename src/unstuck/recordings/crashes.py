@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from ..model.recorded import Place
+from ..model.places import Place
 
 FATAL = "Fatal Python error: "
 THREAD = re.compile(r"^(Current thread|Thread) 0x")

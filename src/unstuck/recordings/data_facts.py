@@ -8,7 +8,8 @@ import msgspec
 
 from ..inside import format as f
 from ..inside.format import Kind
-from ..model.recorded import Graph, Handed, Pass, Place, State
+from ..model.places import Place
+from ..model.recorded import Graph, Handed, Pass, State
 from .reader import Recording
 
 

@@ -6,7 +6,7 @@ import msgspec
 
 from ..model.evidence import Evidence
 from ..model.report import Finding, Symptom
-from ..model.rule import Judgement, Rule
+from ..model.rule import ANYTHING, Judgement, Rule
 from .discovery import all_rules
 
 
@@ -41,7 +41,7 @@ def rank_findings(judgements: list[Judgement]) -> list[Finding]:
     present = {finding.rule for finding in found}
     ranked = []
     for finding in found:
-        above = [name for name in sorted(present) if finding.rule in rules[name].outranks]
+        above = _above(finding.rule, present)
         if above and rules[finding.rule].fallback:
             continue
         root = _topmost(above, present) if above else None
@@ -58,13 +58,26 @@ def _with_worst_symptom(finding: Finding, all_of_them: list[Finding]) -> Finding
     return msgspec.structs.replace(finding, symptom=worst.symptom)
 
 
+def _above(name: str, present: set[str]) -> list[str]:
+    """Rules that were found and outrank this one, by their own word or by its."""
+    rules = all_rules()
+    anything = ANYTHING in rules[name].behind
+    return [
+        other
+        for other in sorted(present)
+        if name in rules[other].outranks
+        or other in rules[name].behind
+        or (anything and other != name and _stands_alone(rules[other]) and other not in rules[name].outranks)
+    ]
+
+
+def _stands_alone(rule: Rule) -> bool:
+    return not rule.fallback and ANYTHING not in rule.behind
+
+
 def _topmost(above: list[str], present: set[str]) -> str:
     """The rule above all the others: one that no other of them outranks."""
-    rules = all_rules()
-    for name in above:
-        if not any(name in rules[other].outranks for other in present):
-            return name
-    return above[0]
+    return next((name for name in above if not _above(name, present)), above[0])
 
 
 def _weight(finding: Finding) -> tuple[bool, int, float]:

@@ -27,9 +27,10 @@ from collections.abc import Iterator
 
 from ...model.evidence import Evidence
 from ...model.phrases import line, many, said
+from ...model.places import Place
 from ...model.questions import is_users, loader_name, user_line
 from ...model.raised import Raised, raised
-from ...model.recorded import Failure, Place
+from ...model.recorded import Failure
 from ...model.report import Finding, Remedy, Subject, Symptom
 from ...model.rule import rule
 

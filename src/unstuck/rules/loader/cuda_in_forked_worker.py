@@ -27,9 +27,10 @@ from collections.abc import Iterator
 from ...model.evidence import Evidence
 from ...model.fatal import fatal, raised_at
 from ...model.phrases import line, said, short, who
+from ...model.places import Place
 from ...model.questions import is_users, loader_name
 from ...model.raised import Raised
-from ...model.recorded import Failure, Place
+from ...model.recorded import Failure
 from ...model.report import Finding, Remedy, Subject, Symptom
 from ...model.rule import rule
 

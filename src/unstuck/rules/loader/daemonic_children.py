@@ -25,8 +25,9 @@ from collections.abc import Iterator
 from ...model.evidence import Evidence
 from ...model.owners import owner_of
 from ...model.phrases import line, said, short, who
+from ...model.places import Place
 from ...model.questions import is_users, loader_name, newest_loader
-from ...model.recorded import Failure, Loader, Place, Process
+from ...model.recorded import Failure, Loader, Process
 from ...model.report import Finding, Remedy, Subject, Symptom
 from ...model.rule import rule
 

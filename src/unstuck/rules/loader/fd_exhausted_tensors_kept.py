@@ -26,9 +26,10 @@ from collections.abc import Iterator
 from ...model.descriptors import SHARED, listed, over_time, ran_out, spent_on
 from ...model.evidence import Evidence
 from ...model.phrases import duration, many, said, short, who
+from ...model.places import Place
 from ...model.questions import is_users, loader_name, user_line, workers_of
 from ...model.raised import Raised
-from ...model.recorded import Loader, Place
+from ...model.recorded import Loader
 from ...model.report import Finding, Remedy, Subject, Symptom
 from ...model.rule import rule
 

@@ -25,9 +25,9 @@ from collections.abc import Iterator
 from ...model.descriptors import OPENED, listed, over_time, ran_out, spent_on
 from ...model.evidence import Evidence
 from ...model.phrases import line, many, said, short, who
+from ...model.places import Place
 from ...model.questions import is_users, loader_name, user_line
 from ...model.raised import Raised
-from ...model.recorded import Place
 from ...model.report import Finding, Remedy, Subject, Symptom
 from ...model.rule import rule
 

@@ -26,8 +26,9 @@ from collections.abc import Iterator
 from ...model.evidence import Evidence
 from ...model.owners import owner_of
 from ...model.phrases import ending, line, said, who
+from ...model.places import Place
 from ...model.questions import is_users, user_line
-from ...model.recorded import Failure, Place, Process
+from ...model.recorded import Failure, Process
 from ...model.report import Finding, Remedy, Symptom
 from ...model.rule import rule
 

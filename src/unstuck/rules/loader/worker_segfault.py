@@ -27,8 +27,8 @@ from collections.abc import Iterator
 from ...model.deaths import Death, worker_deaths
 from ...model.evidence import Evidence
 from ...model.phrases import duration, line, many, short, signal_name, who
+from ...model.places import Place
 from ...model.questions import host_of, is_users, loader_name
-from ...model.recorded import Place
 from ...model.report import Finding, Remedy, Subject, Symptom
 from ...model.rule import rule
 
