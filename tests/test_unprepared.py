@@ -13,7 +13,7 @@ SCENARIOS = all_scenarios()
 LIVE = [
     name
     for name, one in SCENARIOS.items()
-    if one.expect in all_rules() and {"processes", "stacks"} & set(all_rules()[one.expect].needs)
+    if one.outside in all_rules() and {"processes", "stacks"} & set(all_rules()[one.outside].needs)
 ]
 LOOKS = 4  # at a healthy one: by then it has come to what makes it look broken
 LOOK_ALIKES = [name for name in SCENARIOS if name.startswith("healthy-")]
@@ -39,7 +39,7 @@ def test_the_cause_is_named_from_outside(name):
     except Unavailable as reason:
         pytest.skip(str(reason))
 
-    assert said == [scenario.expect]
+    assert said == [scenario.outside]
 
 
 @pytest.mark.parametrize("name", LOOK_ALIKES)

@@ -52,12 +52,16 @@ def run(arguments: argparse.Namespace) -> int:
     return _play(scenarios[arguments.scenario], arguments)
 
 
+def _command(scenario: Scenario) -> str:
+    return " ".join(["python", *scenario.launch, scenario.path.name])
+
+
 def _play(scenario: Scenario, arguments: argparse.Namespace) -> int:
     with tempfile.TemporaryDirectory(prefix="unstuck-demo-") as base:
         # As a script of the user's own: inside the installed package it would pass for library code.
         scenario = scenario._replace(path=Path(shutil.copy(scenario.path, base)))
         if not arguments.json:
-            print(f"{scenario.about}\n$ unstuck run -- python {scenario.path.name}\n", file=sys.stderr, flush=True)
+            print(f"{scenario.about}\n$ unstuck run -- {_command(scenario)}\n", file=sys.stderr, flush=True)
         try:
             outcome = run_scenario(scenario, Path(base), arguments.python, quiet=arguments.json)
         except Unavailable as reason:

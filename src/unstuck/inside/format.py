@@ -28,7 +28,9 @@ H_STEPS, H_STEP_AT = range(22, 24)  # optimizer steps so far, and when the newes
 H_SECTIONS = 24  # offset and count (of entries, slots, records, records, bytes, bytes) of each section
 H_STACK_SIGNAL = 36  # at this signal the process writes its stacks down; 0: at none
 H_FORK_THREADS, H_FORK_NAMES = range(37, 39)  # the parent's threads at the fork (0: no fork); names (string, JSON)
-H_WORDS = 39
+H_ATTEMPT = 39  # of the run, as its launcher counts: restarts of torchelastic, requeues of Slurm in thousands
+H_ASK = 40  # descriptor of the pipe at which the Flight Recorder can be asked for, plus one; 0: it cannot
+H_WORDS = 41
 HEADER_SIZE = 4096
 
 # Roles. RANK, WORKER and the like are stored plus one, so that 0 means "none".
@@ -65,13 +67,13 @@ class Kind:
     """What an event, a total or a board entry is about. `a`, `b`, `c` (`d` on the board) mean what stands behind it."""
 
     LOADER = 1  # notes: a description (string)
-    ITERATOR = 2  # ring: a pass, b workers
+    ITERATOR = 2  # ring: a pass, b workers, c MODES, and the loader's optimizer steps so far above them
     ITERATOR_FAILED = 3  # notes: a pass, b message (string)
     WORKER = 4  # notes: a pid, b worker
     WAIT = 5  # ring: a batch, b pass, c nanoseconds of the body before; board: b pass, and the live words
     FIRST_WAIT = 6  # totals
     BODY = 7  # totals; board as WAIT: the batch has arrived and the loop's body runs
-    PASS_END = 8  # ring, and the first notes: a batches, b pass
+    PASS_END = 8  # ring, and the first notes: a batches, b pass, c the loader's optimizer steps so far
     FETCH = 9  # ring: a samples, b nanoseconds of collate, c first index; board: a batches, b samples, c index
     SAMPLE = 10  # ring: a index, b position in the stream; board as FETCH, with the index as text if no number
     COLLATE = 11  # totals; board as FETCH
@@ -94,10 +96,18 @@ class Kind:
     SENT = 29  # notes: a bytes that were written while workers were started
     METRIC = 31  # ring: a step plus one (0: not told), b bits of the value as a double; board: the same, the newest
     SAVE = 32  # the first in notes, then ring, by path (string): a torch.save
+    GROUP = 33  # notes: the process group is made; a facts (string, JSON), b 1 once it is, 2 if it failed
+    SPAN = 34  # ring by name and line (string): a 1 if an exception left it; board: a 1 while it is open
+    WRAPPED = 35  # notes: a model was made distributed, a facts (string, JSON)
+    PREPARED = 36  # notes: accelerate has prepared a loader, a facts (string, JSON), b the loader's number
+    SAMPLING = 37  # notes: by loader, a distributed sampler at the beginning of pass a, b facts (string, JSON)
+    PHASE = 38  # notes and board by name: what the user says that comes now; a 1 while it lasts, b how often before
     SHUTDOWN = 22  # totals; ring: a pass, b workers; board as LOADER: its workers are being ended
 
 
 EXIT_REAPED, EXIT_PEEKED = 1, 2
+MODE_NO_GRAD, MODE_EVAL = 1, 2  # bits of an iterator's beginning: gradients are off; the model was set to evaluate
+MODE_BITS = 2
 
 
 class Layout(NamedTuple):

@@ -28,6 +28,11 @@ class Scenario(NamedTuple):
     expect: str
     surroundings: dict[str, str]
     about: str
+    launch: list[str] = []  # what Python runs it with: `-m torch.distributed.run --nproc-per-node 2`
+    outside: str = ""  # the rule that a look from outside comes to, where it can know less
+
+    def command(self, python: str) -> list[str]:
+        return [python, *self.launch, str(self.path)]
 
 
 class Outcome(NamedTuple):
@@ -49,14 +54,15 @@ def all_scenarios() -> dict[str, Scenario]:
 
 
 def _head_of(path: Path) -> Scenario:
-    """The first line says what is expected, the next may say where; the docstring tells the story."""
+    """The first line says what is expected, the next may say where and how; the docstring tells the story."""
     lines = path.read_text().splitlines()
-    marks = dict(line[2:].split(": ", 1) for line in lines[:2] if line.startswith("# ") and ": " in line)
+    marks = dict(line[2:].split(": ", 1) for line in lines[:4] if line.startswith("# ") and ": " in line)
     if "expect" not in marks:
         raise UserError(f"{path} does not say what it expects", "its first line has to be `# expect: RULE`")
     wanted = dict((word.partition("=")[::2]) for word in marks.get("environment", "").split())
     about = next((line.strip('"') for line in lines if line.startswith('"""')), "")
-    return Scenario(path.stem.replace("_", "-"), path, marks["expect"], wanted, about)
+    launch, outside = marks.get("launch", "").split(), marks.get("outside", marks["expect"])
+    return Scenario(path.stem.replace("_", "-"), path, marks["expect"], wanted, about, launch, outside)
 
 
 def run(scenario: Scenario, base: Path, python: str = sys.executable, *, quiet: bool = True) -> Outcome:
@@ -64,7 +70,7 @@ def run(scenario: Scenario, base: Path, python: str = sys.executable, *, quiet: 
     with surroundings(scenario.surroundings) as around:
         command = [
             *around.outside, sys.executable, "-m", "unstuck", "run", "--run-dir", str(base), "--on-stall", "stop", "--",
-            *around.inside, python, str(scenario.path),
+            *around.inside, *scenario.command(python),
         ]  # fmt: skip
         before = set(base.glob("*/run.json"))
         ended = subprocess.run(

@@ -20,7 +20,7 @@ from .surroundings import surroundings
 def started(scenario: Scenario, python: str = sys.executable) -> Iterator[subprocess.Popen[bytes]]:
     """The scenario's process. Afterwards it is ended with everything it started."""
     with surroundings(scenario.surroundings) as around:
-        command = [*around.outside, *around.inside, python, str(scenario.path)]
+        command = [*around.outside, *around.inside, *scenario.command(python)]
         process = subprocess.Popen(
             command,
             stdin=subprocess.DEVNULL,
