@@ -15,7 +15,7 @@ from .model.rule import Judgement
 from .model.spending import spending
 from .model.standing import needs_patience, stands
 from .model.summary import summary
-from .probes import journal, live, snapshots, tree
+from .probes import flight, journal, live, snapshots, tree
 from .probes.look import Look, Tell
 from .rules.engine import judge, rank_findings
 
@@ -59,14 +59,18 @@ def diagnose_live(pid: int, tell: Tell, *, seconds: float = 0.0) -> Report:
         now = live.added(so_far(), seen)
         return 0.0 if report_on(now).findings else needs_patience(now)
 
-    looked = live.added(so_far(), live.look_at(so_far(), pids, tell, patience))
+    seen = live.look_at(so_far(), pids, tell, patience)
+    refused = flight.ask(pids, folder) if folder is not None else {}
+    looked = flight.added(live.added(so_far(), seen), refused)
     return report_on(live.sampled(looked, seconds, tell) if seconds else looked)
 
 
 def diagnose_stall(folder: Path, pid: int, stall: Stall) -> Report:
     """The verdict on a recorded run whose watcher has seen it stand still."""
-    evidence = msgspec.structs.replace(gather(folder), stall=stall)
-    return report_on(live.added(evidence, live.look_at(evidence, tree.run_of(pid), lambda _: None)))
+    pids = tree.run_of(pid)
+    refused = flight.ask(pids, folder)
+    evidence = flight.added(msgspec.structs.replace(gather(folder), stall=stall), refused)
+    return report_on(live.added(evidence, live.look_at(evidence, pids, lambda _: None)))
 
 
 def trainings(tell: Tell) -> list[Training]:

@@ -6,6 +6,7 @@ import functools
 import os
 import threading
 
+from .format import THREAD
 from .holdings import attributes_of
 
 NAMES = 8
@@ -21,7 +22,11 @@ os.register_at_fork(
 
 def inherited() -> tuple[int, list[str]]:
     """In the child: how many threads its parent had, and the names of some that were not the main one."""
-    found = list(_threads.values())
+    found = [one for one in _threads.values() if _name(one) != THREAD]
     _threads.clear()
     others = [one for one in found if type(one).__name__ != "_MainThread"]
-    return len(found), [str(attributes_of(one).get("_name", ""))[:LONGEST] for one in others[:NAMES]]
+    return len(found), [_name(one)[:LONGEST] for one in others[:NAMES]]
+
+
+def _name(thread: threading.Thread) -> str:
+    return str(attributes_of(thread).get("_name", ""))

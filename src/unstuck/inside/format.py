@@ -106,6 +106,7 @@ class Kind:
 
 
 EXIT_REAPED, EXIT_PEEKED = 1, 2
+THREAD = "unstuck: answers for the Flight Recorder"  # name of the one thread of ours, which holds nothing
 MODE_NO_GRAD, MODE_EVAL = 1, 2  # bits of an iterator's beginning: gradients are off; the model was set to evaluate
 MODE_BITS = 2
 

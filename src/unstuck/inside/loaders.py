@@ -14,7 +14,8 @@ from .fetches import belongs_to
 from .format import ROLE_MAIN, Kind
 from .loader_facts import LoaderFacts
 from .pickling import culprits
-from .process import process, write_rank
+from .process import process
+from .ranks import write_rank
 from .recorder import Recorder, clock
 from .weak import ByIdentity
 

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from . import format as f
 from .forks import inherited
 from .guard import quietly
+from .ranks import write_rank
 from .recorder import Recorder, clock, started_ticks
 from .stacks import stacks
 
@@ -29,7 +30,8 @@ class Process:
     """The recording of the running process, or the decision not to have one."""
 
     __slots__ = (
-        "ended_by", "folder", "optimizer_steps", "pid", "recorder", "refused", "remembered", "said", "threads",
+        "ended_by", "folder", "last_things", "optimizer_steps", "pid", "recorder", "refused", "remembered", "said",
+        "threads",
     )  # fmt: skip
 
     def __init__(self) -> None:
@@ -41,6 +43,7 @@ class Process:
         self.ended_by: tuple[object, ...] = ()  # identity of the exception that nobody caught
         self.said: list[str] = []  # exceptions that were kept, as JSON
         self.remembered: list[Callable[[], None]] = []  # who has something that is not written down yet
+        self.last_things: list[Callable[[], None]] = []  # to be done when it ends by itself
         self.threads: tuple[int, list[str]] | None = None  # of the parent at the fork
         os.register_at_fork(after_in_child=self._after_fork)
 
@@ -54,6 +57,7 @@ class Process:
         self.pid = os.getpid()
         self.said = []
         self.remembered = []
+        self.last_things = []
         self.optimizer_steps = 0
         self.refused = False
         if recorder is not None:
@@ -114,6 +118,8 @@ class Process:
         if recorder is not None and recorder.words[f.H_ENDED] == 0:
             recorder.words[f.H_ENDED_HOW] = how
             recorder.words[f.H_ENDED] = clock()
+            for call in self.last_things:
+                quietly(call)
         stacks.tidy()
 
 
@@ -148,15 +154,6 @@ def _ended_in_order(path: str) -> bool:
     except OSError:
         return False
     return True
-
-
-def write_rank(recorder: Recorder) -> None:
-    """Rank and world size as the launcher's variables have them; a later process group may know better."""
-    words = recorder.words
-    for word, name in ((f.H_RANK, "RANK"), (f.H_LOCAL_RANK, "LOCAL_RANK"), (f.H_WORLD, "WORLD_SIZE")):
-        value = os.environ.get(name, "")
-        if value.isdigit():
-            words[word] = int(value) + (word != f.H_WORLD)
 
 
 def role_of_interpreter() -> int | None:

@@ -13,7 +13,7 @@ from .guard import Guard, clean
 from .process import process
 from .recorder import Recorder, clock
 
-APART = "\n"  # between the name and the line
+APART = "\n"  # between the name and the parts of the line
 
 
 class Span:
@@ -36,6 +36,7 @@ class Span:
         if recorder is process.recorder:  # else a child was forked in between
             now = clock()
             recorder.event(Kind.SPAN, self.key, self.start, now - self.start, failed)
+            recorder.total(recorder.total_slot(Kind.SPAN, self.key), now - self.start)
             recorder.board(self.slot, Kind.SPAN, self.key, now)
             recorder.cost(clock() - now)
 
@@ -48,7 +49,7 @@ def begin(name: str, frame: FrameType | None) -> Span | None:
 
 def _line(frame: FrameType | None) -> str:
     place = user_line(frame)
-    return "" if place is None else f"{place['file']}\t{place['line']}\t{place['function']}"
+    return "" if place is None else APART.join((place["file"], str(place["line"]), place["function"]))
 
 
 def spanned(original: Any, name: str, guard: Guard) -> Any:

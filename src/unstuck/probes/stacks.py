@@ -12,6 +12,7 @@ from pathlib import Path
 
 import msgspec
 
+from ..inside.format import THREAD
 from ..model.look import Frame, Stack
 from . import kernel
 
@@ -128,7 +129,7 @@ def _read(program: str, pid: int, how: tuple[str, ...]) -> Dump:
         if attempt == ATTEMPTS - 1 or not why.startswith(UNCLEAR):
             return Dump(refused=why)
     try:
-        return Dump(threads=[_stack(one) for one in _decoder.decode(ended.stdout)])
+        return Dump(threads=[_stack(one) for one in _decoder.decode(ended.stdout) if one.thread_name != THREAD])
     except msgspec.DecodeError as error:
         return Dump(refused=f"py-spy's answer cannot be read ({error})")
 

@@ -11,7 +11,7 @@ import msgspec
 from ..inside import format as f
 from ..inside.format import Kind
 from ..model.recorded import Failure, Fetching, Loader, Process, Progress, StageNow, Timing
-from . import told
+from . import ranks, told
 from .crashes import crash_of
 from .data_facts import graphs, of_fetching, of_loader
 from .reader import FETCH_KINDS, LOADER_KINDS, BoardEntry, Recording
@@ -46,6 +46,7 @@ class Facts:
         header = self.recording.header
         role = f.ROLES[header[f.H_ROLE]] if header[f.H_ROLE] < len(f.ROLES) else "other"
         ended = header[f.H_ENDED]
+        traced, at = ranks.collectives(self.recording.path, self.run_started)
         return Process(
             node=node_of(self.recording.path),
             pid=header[f.H_PID],
@@ -78,6 +79,11 @@ class Facts:
             metrics=told.metrics(self.recording, self.board, self.at),
             saved=told.saved(self.recording, self.notes, self.at),
             crash=crash_of(self.recording.path),
+            attempt=header[f.H_ATTEMPT],
+            group=ranks.group(self),
+            spans=ranks.spans(self),
+            collectives=traced,
+            traced=at,
             stages_now=[self._stage_now(entry) for entry in self.board if entry.kind == Kind.STAGE and entry.a],
         )
 

@@ -28,7 +28,7 @@ class Scenario(NamedTuple):
     expect: str
     surroundings: dict[str, str]
     about: str
-    launch: list[str] = []  # what Python runs it with: `-m torch.distributed.run --nproc-per-node 2`
+    launch: tuple[str, ...] = ()  # what Python runs it with: `-m torch.distributed.run --nproc-per-node 2`
     outside: str = ""  # the rule that a look from outside comes to, where it can know less
 
     def command(self, python: str) -> list[str]:
@@ -61,7 +61,7 @@ def _head_of(path: Path) -> Scenario:
         raise UserError(f"{path} does not say what it expects", "its first line has to be `# expect: RULE`")
     wanted = dict((word.partition("=")[::2]) for word in marks.get("environment", "").split())
     about = next((line.strip('"') for line in lines if line.startswith('"""')), "")
-    launch, outside = marks.get("launch", "").split(), marks.get("outside", marks["expect"])
+    launch, outside = tuple(marks.get("launch", "").split()), marks.get("outside", marks["expect"])
     return Scenario(path.stem.replace("_", "-"), path, marks["expect"], wanted, about, launch, outside)
 
 

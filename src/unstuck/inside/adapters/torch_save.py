@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import os
-import sys
 from types import ModuleType
 from typing import Any
 
 from .. import format as f
 from ..format import Kind
 from ..guard import Guard, clean
-from ..patching import Undo, replace, together
+from ..patching import Undo, replace_everywhere
 from ..process import process
 from ..recorder import clock
 
@@ -20,13 +19,7 @@ NOTED = 500  # saves that outlive the ring; one that saves with every step must 
 
 
 def install(module: ModuleType, guard: Guard) -> Undo:
-    original = vars(module)["save"]
-    undo = replace(module, "save", lambda original: _save(original, guard))
-    torch = sys.modules.get("torch")
-    if torch is None or vars(torch).get("save") is not original:
-        return undo
-    # It was imported before recording began. The same wrapper in both places: it has to be found by its name.
-    return together(undo, replace(torch, "save", lambda _: vars(module)["save"]))
+    return replace_everywhere(module, "save", lambda original: _save(original, guard))
 
 
 def _save(original: Any, guard: Guard) -> Any:

@@ -1,0 +1,128 @@
+"""`torch.distributed`: the process group, barriers under all their names, and the way to the Flight Recorder.
+
+Other collectives are not wrapped: `torch.compile(fullgraph=True)` would break on them, and those that DDP calls from
+C++ would be missing. The Flight Recorder has them all.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from types import FrameType, ModuleType
+from typing import Any
+
+from .. import ranks
+from ..describe import user_line
+from ..flight import flight
+from ..format import ROLE_MAIN, Kind
+from ..guard import Guard, clean
+from ..patching import Undo, replace_everywhere, together
+from ..process import process
+from ..recorder import Recorder, clock
+from ..spans import spanned
+
+MODULES = ("torch.distributed.distributed_c10d",)
+OWES = (Kind.GROUP, Kind.SPAN)
+MADE, FAILED = 1, 2
+
+
+def install(module: ModuleType, guard: Guard) -> Undo:
+    undos = [
+        replace_everywhere(module, "init_process_group", lambda original: _init(original, module, guard)),
+        replace_everywhere(module, "barrier", lambda original: spanned(original, "barrier", guard)),
+        replace_everywhere(module, "monitored_barrier", lambda original: spanned(original, "monitored_barrier", guard)),
+    ]
+    if vars(module).get("is_initialized", bool)():  # it was made before recording began
+        guard.quietly(_made, module, _recorder(), None, 0)
+    return together(*undos)
+
+
+def _recorder() -> Recorder | None:
+    return process.recording(ROLE_MAIN)
+
+
+def _init(original: Any, module: ModuleType, guard: Guard) -> Any:
+    def init_process_group(*args: Any, **kwargs: Any) -> Any:
+        begun = guard.result(_begins, sys._getframe(1), args, kwargs)
+        try:
+            result = original(*args, **kwargs)
+        except Exception as error:
+            if begun is not None:
+                guard.quietly(_ends, begun, FAILED)
+            clean(error)
+            raise
+        if begun is not None:
+            guard.quietly(_made, module, *begun)
+        return result
+
+    return init_process_group
+
+
+def _begins(frame: FrameType, args: Any, kwargs: Any) -> tuple[Recorder, dict[str, Any], int] | None:
+    recorder = _recorder()
+    if recorder is None:
+        return None
+    ranks.write_rank(recorder)
+    given = dict(zip(("backend", "init_method", "timeout", "world_size", "rank"), args, strict=False)) | kwargs
+    facts = {
+        "where": user_line(frame),
+        "backend": _plain(given.get("backend")),
+        "address": _address(given),
+        "rank": _or_variable(given.get("rank"), "RANK"),
+        "world": _or_variable(given.get("world_size"), "WORLD_SIZE"),
+    }
+    start = clock()
+    recorder.note(Kind.GROUP, 0, start, 0, recorder.intern(json.dumps(facts, ensure_ascii=False)))
+    return recorder, facts, start
+
+
+def _ends(begun: tuple[Recorder, dict[str, Any], int], how: int) -> None:
+    recorder, facts, start = begun
+    recorder.note(Kind.GROUP, 0, start, clock() - start, recorder.intern(json.dumps(facts, ensure_ascii=False)), how)
+
+
+def _made(module: ModuleType, recorder: Recorder | None, facts: dict[str, Any] | None, start: int) -> None:
+    if recorder is None:
+        return
+    begun = start or clock()
+    known = dict(facts or {})
+    ranks.known.rank = known["rank"] = module.get_rank()
+    ranks.known.world = known["world"] = module.get_world_size()
+    known["backend"] = str(module.get_backend())
+    known["timeout"] = _timeout(module)
+    ranks.write_rank(recorder)
+    _ends((recorder, known, begun), MADE)
+    flight.ready(recorder)
+
+
+def _timeout(module: ModuleType) -> float | None:
+    """Seconds after which its collectives give up. Only torch knows what it is where nobody has said."""
+    group = module._get_default_group()
+    for device in getattr(group, "_device_types", ()):
+        options = getattr(group._get_backend(device), "options", None)
+        timeout = getattr(options, "_timeout", None)
+        if timeout is not None:
+            return float(timeout.total_seconds())
+    return None
+
+
+def _plain(value: object) -> str:
+    return "" if value is None else str(value) if isinstance(value, str) else type(value).__name__
+
+
+def _or_variable(given: object, name: str) -> int | None:
+    if type(given) is int and given >= 0:
+        return given
+    value = os.environ.get(name, "")
+    return int(value) if value.isdigit() else None
+
+
+def _address(given: dict[str, Any]) -> str:
+    method = given.get("init_method")
+    if isinstance(method, str) and method != "env://":
+        return method
+    if given.get("store") is not None:
+        return type(given["store"]).__name__
+    host, port = os.environ.get("MASTER_ADDR", ""), os.environ.get("MASTER_PORT", "")
+    return f"{host}:{port}" if host else ""

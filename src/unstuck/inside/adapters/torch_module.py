@@ -1,0 +1,40 @@
+"""`torch.nn.Module.train`, which `eval` calls as well: whether the model is to train or to be evaluated."""
+
+from __future__ import annotations
+
+from types import ModuleType
+from typing import Any
+
+from ..format import Kind
+from ..guard import Guard, clean
+from ..modes import modes
+from ..patching import Undo, replace
+
+MODULES = ("torch.nn.modules.module",)
+OWES = (Kind.ITERATOR,)  # whose modes it is that this brings
+
+
+def install(module: ModuleType, guard: Guard) -> Undo:
+    return replace(module.Module, "train", lambda original: _train(original, module.torch, guard))
+
+
+def _train(original: Any, torch: Any, guard: Guard) -> Any:
+    inside = False  # a module sets all its parts: only the outermost call says what is wanted
+
+    def train(self: Any, *args: Any, **kwargs: Any) -> Any:
+        nonlocal inside
+        # Dynamo takes the question for a constant, so that it never sees what is ours.
+        if inside or torch.compiler.is_compiling():
+            return original(self, *args, **kwargs)
+        inside = True
+        try:
+            result = original(self, *args, **kwargs)
+        except Exception as error:
+            clean(error)
+            raise
+        finally:
+            inside = False
+        guard.quietly(modes.set, self, args[0] if args else kwargs.get("mode", True))
+        return result
+
+    return train

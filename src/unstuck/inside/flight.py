@@ -1,0 +1,130 @@
+"""torch's Flight Recorder, asked from outside: which collectives this rank has called, and which it still waits in.
+
+One thread, only in a rank's main process and only once it has a process group, waits at a pipe that nobody else knows.
+Who may look into this process can write to it (`/proc/PID/fd/N`); the answer is a file beside the recording. No answer
+within a second means that somebody holds the interpreter's lock.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import pickle
+import sys
+import threading
+from typing import Any
+
+from . import format as f
+from .guard import is_library, quietly
+from .process import process
+from .recorder import Recorder
+
+KEPT = 256  # of the newest entries
+STOP = b"q"
+
+
+class Flight:
+    """Of this process. A forked child has neither the thread nor the pipe."""
+
+    def __init__(self) -> None:
+        self.pid = 0
+        self.asking = self.answering = -1  # ends of the pipe
+        os.register_at_fork(after_in_child=self._forget)
+
+    def _forget(self) -> None:
+        ends, self.asking, self.answering, self.pid = (self.asking, self.answering), -1, -1, 0
+        for end in ends:
+            quietly(_close, end)
+
+    def ready(self, recorder: Recorder) -> None:
+        """From now on it can be asked for."""
+        if self.pid == process.pid or _dump_function() is None:
+            return
+        self.pid = process.pid
+        self.answering, self.asking = os.pipe2(os.O_CLOEXEC)
+        threading.Thread(target=_answer, args=(self.answering, recorder), name=f.THREAD, daemon=True).start()
+        recorder.words[f.H_ASK] = self.asking + 1
+        process.last_things.append(self.at_the_end)
+
+    def at_the_end(self) -> None:
+        """The process ends by itself: what it did last is kept, and nobody asks any more."""
+        recorder = process.recorder
+        if recorder is not None and self.pid == process.pid:
+            recorder.words[f.H_ASK] = 0
+            write(recorder)
+
+
+def _close(end: int) -> None:
+    if end >= 0:
+        try:
+            os.close(end)
+        except OSError:  # the user's program has closed what it does not know
+            return
+
+
+def _answer(end: int, recorder: Recorder) -> None:
+    """For ever, in a thread of its own: it holds nothing, and runs only when somebody asks."""
+    while True:
+        try:
+            asked = os.read(end, 64)
+        except OSError:
+            return
+        if not asked or STOP in asked:
+            return
+        quietly(write, recorder)
+
+
+def write(recorder: Recorder) -> None:
+    """What the Flight Recorder has, into a file of its own, whole or not at all."""
+    dump = _dump_function()
+    if dump is None:
+        return
+    path = recorder.path.removesuffix(".rec") + ".flight"
+    half = path + ".half"
+    told = dump(includeCollectives=True, includeStackTraces=True, onlyActive=False)
+    entries = pickle.loads(told).get("entries", [])  # noqa: S301  (torch's own, of this process)
+    text = json.dumps([_entry(one) for one in entries[-KEPT:]], ensure_ascii=False, default=str)
+    fd = os.open(half, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+    try:
+        os.write(fd, text.encode("utf-8", "replace"))
+    finally:
+        os.close(fd)
+    os.replace(half, path)
+
+
+def _dump_function() -> Any:
+    """The general one of newer versions, or NCCL's own of older ones."""
+    module = sys.modules.get("torch._C._distributed_c10d")
+    return getattr(module, "_dump_fr_trace", None) or getattr(module, "_dump_nccl_trace", None)
+
+
+def _entry(one: dict[str, Any]) -> dict[str, Any]:
+    group = one.get("process_group") or ("", "")
+    line, calls = _users(one.get("frames") or [])
+    return {
+        "sequence": one.get("collective_seq_id", 0),
+        "p2p": bool(one.get("is_p2p")),
+        "operation": str(one.get("profiling_name", "")),
+        "created": one.get("time_created_ns", 0),
+        "state": one.get("state", ""),
+        "retired": bool(one.get("retired")),
+        "group": [str(part) for part in group],
+        "sizes": one.get("input_sizes") or [],
+        "timeout_ms": one.get("timeout_ms", 0),
+        "line": line,
+        "calls": calls,
+    }
+
+
+def _users(frames: list[dict[str, Any]]) -> tuple[dict[str, Any] | None, str]:
+    """The innermost line of the user's, and what it called."""
+    called = ""
+    for frame in frames:
+        file, name = str(frame.get("filename", "")), str(frame.get("name", ""))
+        if not is_library(file):
+            return {"file": file, "line": frame.get("line", 0), "function": name}, called
+        called = name
+    return None, called
+
+
+flight = Flight()

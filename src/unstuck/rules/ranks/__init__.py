@@ -1,0 +1,1 @@
+"""Ranks of a distributed run: who waits for whom, and why."""
