@@ -10,9 +10,9 @@ from types import ModuleType
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from .inside.api import metric, progress, stage
+    from .inside.api import metric, phase, progress, stage
 
-__all__ = ["metric", "progress", "stage", "watch"]
+__all__ = ["metric", "phase", "progress", "stage", "watch"]
 
 
 def _inside(name: str) -> ModuleType:
@@ -49,6 +49,6 @@ def watch(runs: str = "unstuck-runs") -> None:
 
 
 def __getattr__(name: str) -> object:
-    if name in ("stage", "progress", "metric"):
+    if name in ("stage", "phase", "progress", "metric"):
         return getattr(_inside("api"), name)
     raise AttributeError(name)

@@ -9,6 +9,7 @@ from types import TracebackType
 from .exceptions import remember
 from .format import Kind
 from .guard import is_ours
+from .phases import Said, begins, ends
 from .process import process
 from .recorder import Recorder, clock
 from .values import tell
@@ -53,6 +54,42 @@ class stage:  # noqa: N801  (used like a function)
             recorder.event(Kind.STAGE, key, self.started, now - self.started)
             recorder.board(recorder.board_slot(Kind.STAGE, key), Kind.STAGE, key, now)
             recorder.cost(clock() - now)
+        except Exception as ours:
+            if not is_ours(ours):
+                raise
+
+
+class phase:  # noqa: N801  (used like a function)
+    """`with unstuck.phase("validation"):` says what the training does now, where it does not show. Phases may nest.
+
+    What is called training or validation counts as such, whatever the loops in it look like.
+    """
+
+    __slots__ = ("name", "recorder", "said")
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.recorder: Recorder | None = None
+        self.said: Said | None = None
+
+    def __enter__(self) -> phase:  # noqa: PYI034  (typing.Self came with Python 3.11)
+        self.recorder = recorder = process.recorder
+        if recorder is not None:
+            try:
+                self.said = begins(recorder, self.name)
+            except Exception as error:
+                if not is_ours(error):
+                    raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        recorder, said = self.recorder, self.said
+        if recorder is None or said is None or recorder is not process.recorder:
+            return
+        try:
+            ends(recorder, said)
         except Exception as ours:
             if not is_ours(ours):
                 raise

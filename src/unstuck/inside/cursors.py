@@ -76,8 +76,8 @@ class Cursor:
         entry, recorder = self.entry, self.recorder
         self.body_ends(start)
         process.settle()
-        recorder.event(Kind.PASS_END, entry.number, start, now - start, self.batch, self.number)
-        entry.facts.pass_ends(recorder, self.number, self.batch, now)
+        recorder.event(Kind.PASS_END, entry.number, start, now - start, self.batch, self.number, entry.steps)
+        entry.facts.pass_ends(recorder, self.number, self.batch, now, entry.steps)
         entry.show(Kind.PASS_END, now, self.batch)
 
     def fails(self, error: Exception) -> None:

@@ -15,12 +15,12 @@ import threading
 from typing import Any
 
 from . import format as f
-from .guard import is_library, quietly
+from .guard import HERE, is_library, quietly
 from .process import process
 from .recorder import Recorder
 
 KEPT = 256  # of the newest entries
-STOP = b"q"
+INDUCTOR = "torch._inductor"  # DDP has it imported
 
 
 class Flight:
@@ -69,7 +69,7 @@ def _answer(end: int, recorder: Recorder) -> None:
             asked = os.read(end, 64)
         except OSError:
             return
-        if not asked or STOP in asked:
+        if not asked:
             return
         quietly(write, recorder)
 
@@ -81,7 +81,8 @@ def write(recorder: Recorder) -> None:
         return
     path = recorder.path.removesuffix(".rec") + ".flight"
     half = path + ".half"
-    told = dump(includeCollectives=True, includeStackTraces=True, onlyActive=False)
+    lines = INDUCTOR in sys.modules  # torch looks into it for the lines of calls, and would import it: for seconds
+    told = dump(includeCollectives=True, includeStackTraces=lines, onlyActive=False)
     entries = pickle.loads(told).get("entries", [])  # noqa: S301  (torch's own, of this process)
     text = json.dumps([_entry(one) for one in entries[-KEPT:]], ensure_ascii=False, default=str)
     fd = os.open(half, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
@@ -123,7 +124,7 @@ def _users(frames: list[dict[str, Any]]) -> tuple[dict[str, Any] | None, str]:
         file, name = str(frame.get("filename", "")), str(frame.get("name", ""))
         if not is_library(file):
             return {"file": file, "line": frame.get("line", 0), "function": name}, called
-        called = name
+        called = called if file.startswith(HERE) else name
     return None, called
 
 

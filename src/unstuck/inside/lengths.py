@@ -1,29 +1,31 @@
 """How long a sampler or dataset is, asked only where the answer is sure to be cheap and to change nothing.
 
 A `__len__` of the user's may go through a whole dataset, draw random numbers or raise. It is called only if its code
-does no more than read plain values of the object's own and count them: `len(self.batches)`, `len(self.data) // self.size`.
+does no more than read plain values of the object's own and count them: `len(self.batches)`, `len(self.rows) // self.size`.
 """
 
 from __future__ import annotations
 
-import builtins
+import math
 from types import CodeType, TracebackType
 from typing import Any
 
 from .holdings import attributes_of
 
-PLAIN = (int, float, bool, str, bytes, type(None), list, tuple, dict, set, frozenset, range)
 COUNTED = (list, tuple, dict, set, frozenset, range, str, bytes)
-COUNTING = ("len", "sum", "min", "max", "int", "round", "math", "ceil", "floor", "keys", "values", "items", "range")
-# Whose own samplers and datasets count without loading anything: as long as what they hold does so, too.
+PLAIN = (*COUNTED, int, float, bool, type(None))
+COUNTING = ("len", "sum", "min", "max", "int", "round", "range", "keys", "values", "items", "math", "ceil", "floor")
+HARMLESS = (math, math.ceil, math.floor)  # what these names may stand for, if not for a builtin
+# Whose own samplers and datasets count without loading anything, as long as what they hold does so, too.
 LIBRARIES = ("torch.utils.data.", "accelerate.data_loader", "torchdata.", "torchvision.datasets.")
 ARRAYS = (("torch", "Tensor"), ("numpy", "ndarray"), ("datasets.arrow_dataset", "Dataset"))
 HELD = ("data_source", "sampler", "batch_sampler", "dataset", "datasets", "indices", "tensors")
 DEEP = 6
+MISSING = object()
 
 
 def length_of(value: object) -> tuple[int | None, str]:
-    """The length, or None and why there is none: "" if it was not asked for."""
+    """The length; or None, and why there is none ("": it was not asked for)."""
     if not can_be_asked(value):
         return None, ""
     try:
@@ -42,38 +44,44 @@ def can_be_asked(value: object, depth: int = 0) -> bool:
         return False
     if kind.__module__.startswith(LIBRARIES):
         own = attributes_of(value)
-        return all(_held_can(own[name], depth) for name in HELD if name in own)
+        return all(_holds_well(own[name], depth + 1) for name in HELD if name in own)
     counts = getattr(kind, "__len__", None)
     code = getattr(counts, "__code__", None)
-    return code is not None and _only_counts(code, value, depth)
+    plain = kind.__getattribute__ is object.__getattribute__
+    return plain and code is not None and not code.co_freevars and _only_counts(code, value, depth)
 
 
-def _held_can(value: object, depth: int) -> bool:
-    """None too: that it has no length is what `len` says."""
+def _holds_well(value: object, depth: int) -> bool:
+    """What has no length at all is fine as well: nothing of the user's is called to find that out."""
     if type(value) in (list, tuple):
-        return all(_held_can(one, depth + 1) for one in value[:DEEP])  # type: ignore[index]
-    return value is None or can_be_asked(value, depth + 1) or not hasattr(type(value), "__len__")
+        return all(_holds_well(one, depth) for one in value[:DEEP])  # type: ignore[index]
+    return not hasattr(type(value), "__len__") or can_be_asked(value, depth)
 
 
 def _only_counts(code: CodeType, value: object, depth: int) -> bool:
-    """All that its code names is there, is plain or can be counted itself, and is no method of the user's."""
-    own = attributes_of(value)
-    for name in code.co_names:
-        if name in own:
-            if type(own[name]) not in PLAIN and not can_be_asked(own[name], depth + 1):
-                return False
-        elif name not in COUNTING or (name in _globals_of(value) and hasattr(builtins, name)):
-            return False
-    return all(_only_counts(one, value, depth) for one in code.co_consts if isinstance(one, CodeType))
+    """Every name in it stands for a plain value, for something that can be counted in its turn, or for counting."""
+    inner = [one for one in code.co_consts if isinstance(one, CodeType)]
+    names = all(_is_harmless(name, value, depth + 1) for name in code.co_names)
+    return names and all(_only_counts(one, value, depth) for one in inner)
+
+
+def _is_harmless(name: str, value: object, depth: int) -> bool:
+    shared = next((vars(one)[name] for one in type(value).__mro__ if name in vars(one)), MISSING)
+    if shared is not MISSING and type(shared) not in PLAIN:
+        return False  # a property, or a method of the user's
+    held = attributes_of(value).get(name, shared)
+    if held is not MISSING:
+        return type(held) in PLAIN or can_be_asked(held, depth)
+    meant = _globals_of(value).get(name, MISSING)
+    return name in COUNTING and (meant is MISSING or any(meant is one for one in HARMLESS))
 
 
 def _globals_of(value: object) -> dict[str, Any]:
-    found: dict[str, Any] = getattr(type(value).__len__, "__globals__", {})  # type: ignore[attr-defined]
-    return found
+    return getattr(getattr(type(value), "__len__", None), "__globals__", {})
 
 
 def _by_counting(trace: TracebackType | None) -> bool:
-    """Whether it was raised by the innermost `__len__` itself, or by what torch's own calls for it."""
+    """Whether `__len__` itself raised it, or what it calls in torch, or the lack of one."""
     name = ""
     while trace is not None:
         name, trace = trace.tb_frame.f_code.co_name, trace.tb_next

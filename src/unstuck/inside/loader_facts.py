@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from . import sampling
 from .dataset_state import numbers
 from .describe import start_method
 from .format import Kind
@@ -13,17 +14,18 @@ from .recorder import Recorder, clock
 
 STATES = 64
 PASSES, CHANGES = 16, 240  # ends of passes that are told: the first, and those that differ from the one before
+SELDOM = 1_000_000_000  # nanoseconds between two beginnings that are noted: nobody's epoch is so short
 
 
 class LoaderFacts:
     """Of one loader."""
 
-    __slots__ = ("changes", "last", "number", "states", "told", "written")
+    __slots__ = ("begun", "changes", "last", "number", "states", "told", "written")
 
     def __init__(self, number: int) -> None:
         self.number = number
         self.told = ""
-        self.states = self.changes = 0
+        self.states = self.changes = self.begun = 0
         self.last = -1
         self.written: int | None = None  # bytes this process had written before workers were started
 
@@ -35,18 +37,25 @@ class LoaderFacts:
             self.told = text
             self.states += 1
             recorder.note(Kind.STATE, self.number, clock(), 0, passes, 0, recorder.intern(text))
+        sampling.pass_begins(recorder, self.number, own, passes)
 
     def workers_started(self, recorder: Recorder) -> None:
         now = _written() if self.written is not None else None
         if now is not None and self.written is not None:
             recorder.note(Kind.SENT, self.number, clock(), 0, now - self.written)
 
-    def pass_ends(self, recorder: Recorder, number: int, batches: int, now: int) -> None:
+    def pass_begun(self, recorder: Recorder, start: int, number: int, workers: int, before: int) -> None:
+        """The ring has it too, but not for long: of a long epoch it has no beginning any more."""
+        if number <= PASSES or start - self.begun > SELDOM:
+            self.begun = start
+            recorder.note(Kind.ITERATOR, self.number, start, 0, number, workers, before)
+
+    def pass_ends(self, recorder: Recorder, number: int, batches: int, now: int, steps: int) -> None:
         changed = batches != self.last and self.changes < CHANGES
         self.last = batches
         if number <= PASSES or changed:
             self.changes += number > PASSES
-            recorder.note(Kind.PASS_END, self.number, now, 0, batches, number)
+            recorder.note(Kind.PASS_END, self.number, now, 0, batches, number, steps)
 
 
 def _written() -> int | None:

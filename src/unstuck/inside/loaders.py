@@ -11,8 +11,9 @@ from .cursors import Cursor
 from .describe import describe_iterator, describe_loader, type_name
 from .exceptions import message_of, remember
 from .fetches import belongs_to
-from .format import ROLE_MAIN, Kind
+from .format import MODE_BITS, ROLE_MAIN, Kind
 from .loader_facts import LoaderFacts
+from .modes import modes
 from .pickling import culprits
 from .process import process
 from .ranks import write_rank
@@ -25,8 +26,8 @@ class Entry:
 
     __slots__ = (
         "batches", "begun", "bodies", "cursor", "dataset_length", "description", "due", "facts", "first_waits", "key",
-        "length", "live", "number", "passes", "pending", "pids", "recorder", "slot", "spent", "starts", "steps",
-        "waits",
+        "length", "live", "modes", "number", "passes", "pending", "pids", "recorder", "slot", "spent", "starts",
+        "steps", "waits",
     )  # fmt: skip
 
     def __init__(self, number: int, key: str, description: str) -> None:
@@ -38,7 +39,7 @@ class Entry:
         self.passes = self.batches = self.steps = 0
         self.length = 0
         self.dataset_length = -1
-        self.begun = self.spent = 0
+        self.begun = self.spent = self.modes = 0
         self.pids: tuple[int, ...] = ()
         self.cursor: Cursor | None = None  # of the newest pass
         # Steps that are not written down yet: asked for a batch, batch, pass, when it came, when the one before had.
@@ -102,6 +103,7 @@ class Entry:
             self.cursor.body_ends(self.begun)  # next(iter(loader)) ends a step like this
         self.settle()
         self.passes += 1
+        self.modes = modes.bits()
         write_rank(recorder)
         self.describe(recorder)
         self.show(Kind.ITERATOR, self.begun, 0)
@@ -121,7 +123,9 @@ class Entry:
         belongs_to(getattr(iterator, "_dataset_fetcher", None), self.number)  # with num_workers=0
         self.show(Kind.LOADER, now, 0)
         workers = getattr(iterator, "_workers", ())
-        recorder.event(Kind.ITERATOR, self.number, self.begun, now - self.begun, self.passes, len(workers))
+        before = self.steps << MODE_BITS | self.modes
+        recorder.event(Kind.ITERATOR, self.number, self.begun, now - self.begun, self.passes, len(workers), before)
+        self.facts.pass_begun(recorder, self.begun, self.passes, len(workers), before)
         recorder.total(self.starts, now - self.begun)
         pids = tuple(worker.pid for worker in workers)
         if pids != self.pids:  # persistent workers stay the same

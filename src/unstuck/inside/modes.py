@@ -1,7 +1,7 @@
 """Whether a pass over a loader begins with gradients off, or with the model set to evaluate: then it validates.
 
 A frozen part of a model, or a teacher beside it, is set to evaluate too, and the pass trains. So only the model itself
-counts: the one that was set to train last, or any once there were optimizer steps and none ever was set to train. No
+counts: the one that was set to train last, or any if none ever was; and only once there were optimizer steps. No
 reference of ours keeps it alive.
 """
 
@@ -16,6 +16,7 @@ from .holdings import attributes_of
 from .process import process
 
 WRAPPERS = ("module", "_orig_mod")  # under which DDP and torch.compile hold the model that they were given
+DEEP = 4
 
 
 class Modes:
@@ -37,7 +38,7 @@ class Modes:
 
     def _is_trained(self, module: Any) -> bool:
         trained = self.trained() if self.trained is not None else None
-        return trained is None or module in (trained, _inner(trained))
+        return trained is None or _unwrapped(module) is _unwrapped(trained)
 
     def bits(self) -> int:
         torch: Any = sys.modules.get("torch")
@@ -49,9 +50,14 @@ class Modes:
         return found
 
 
-def _inner(module: Any) -> Any:
-    parts = attributes_of(module).get("_modules") or {}
-    return next((parts[name] for name in WRAPPERS if parts.get(name) is not None), None)
+def _unwrapped(module: Any) -> Any:
+    for _ in range(DEEP):
+        parts = attributes_of(module).get("_modules") or {}
+        inner = next((parts[name] for name in WRAPPERS if parts.get(name) is not None), None)
+        if inner is None or not type(module).__module__.startswith("torch."):
+            return module
+        module = inner
+    return module
 
 
 modes = Modes()

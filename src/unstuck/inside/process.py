@@ -118,9 +118,14 @@ class Process:
         if recorder is not None and recorder.words[f.H_ENDED] == 0:
             recorder.words[f.H_ENDED_HOW] = how
             recorder.words[f.H_ENDED] = clock()
-            for call in self.last_things:
-                quietly(call)
+        self.conclude()
         stacks.tidy()
+
+    def conclude(self) -> None:
+        """Do what is to be done last, once."""
+        things, self.last_things = self.last_things, []
+        for call in things:
+            quietly(call)
 
 
 def forget_old_workers(recorder: Recorder, workers: int) -> None:

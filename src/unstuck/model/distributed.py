@@ -105,7 +105,9 @@ class Sampling(msgspec.Struct, frozen=True, omit_defaults=True):
     replicas: int = 1
     rank: int = 0
     samples: int = 0  # that this rank is given
-    dataset_length: int | None = None
+    dataset_length: int | None = None  # only where it is known to be asked for anyway
+    standard: bool = False  # its order is torch's own: its class does not override `__iter__`
+    dataset: int = 0  # which one: the first that was met is 1; 0: not known
 
 
 class Phase(msgspec.Struct, frozen=True, omit_defaults=True):

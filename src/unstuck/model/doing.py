@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import takewhile
 from typing import NamedTuple
 
 from .look import Frame, Seen, Stack
@@ -28,6 +29,7 @@ COMPILED = ("torch/_inductor/output_code.py", "torch/_functorch/", "torch/_dynam
 SAVERS = ("torch/distributed/checkpoint/state_dict_saver.py", "safetensors/torch.py")
 DEBUGGERS = ("/pdb.py", "/bdb.py", "/debugpy/", "/pydevd", "/ipdb/", "/code.py", "/IPython/terminal/")
 KERNELS = ("/ipykernel/", "/jupyter_client/")
+NATIVE_WAITS = ("::wait", "::finalize_backward", "::synchronize", "::monitoredBarrier")
 
 
 class Known(NamedTuple):
@@ -80,6 +82,8 @@ def doing(stack: Stack) -> str:
     """
     calls = stack.calls
     known = [one.doing for frame in calls for one in TABLE if one.matches(frame)]
+    if waits_for_ranks(stack.frames):
+        return COLLECTIVE
     if known:
         return next((one for one in known if one in ENDS), known[0]) if known[0] in MEANS else known[0]
     if is_idle_worker(calls):
@@ -87,6 +91,12 @@ def doing(stack: Stack) -> str:
     if _event_loop_rests(calls):
         return USER
     return OWN
+
+
+def waits_for_ranks(frames: list[Frame]) -> bool:
+    """In native code of torch.distributed, as DDP waits inside backward and forward, and whoever calls `work.wait()`."""
+    inner = takewhile(lambda one: one.native, frames)
+    return any(one.function.startswith("c10d::") and one.function.endswith(NATIVE_WAITS) for one in inner)
 
 
 def _event_loop_rests(calls: list[Frame]) -> bool:

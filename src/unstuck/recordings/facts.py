@@ -14,7 +14,9 @@ from ..model.recorded import Failure, Fetching, Loader, Process, Progress, Stage
 from . import ranks, told
 from .crashes import crash_of
 from .data_facts import graphs, of_fetching, of_loader
+from .prepared import prepared
 from .reader import FETCH_KINDS, LOADER_KINDS, BoardEntry, Recording
+from .sampling import sampling
 
 PHASES = {
     Kind.LOADER: "about to ask for a batch",
@@ -82,6 +84,7 @@ class Facts:
             attempt=header[f.H_ATTEMPT],
             group=ranks.group(self),
             spans=ranks.spans(self),
+            prepared=prepared(self),
             collectives=traced,
             traced=at,
             stages_now=[self._stage_now(entry) for entry in self.board if entry.kind == Kind.STAGE and entry.a],
@@ -135,6 +138,7 @@ class Facts:
             "length": lengths[-1][f.R_B] - 1 if lengths else None,
             "failed": self.recording.string(failures[-1][f.R_B]) if failures else None,
             **of_loader(self, number),
+            "sampling": sampling(self, number),
             "pids": [one[f.R_A] for one in self.noted(Kind.WORKER, number)][-256:],
         }
         if fields["dataset_length"] == -1:

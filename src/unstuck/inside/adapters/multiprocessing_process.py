@@ -27,6 +27,7 @@ def _run(original: Any, guard: Guard) -> Any:
             original(self)
         except Exception as error:
             guard.quietly(exceptions.uncaught, error)
+            guard.quietly(process.conclude)
             clean(error)
             raise
         guard.quietly(process.ended, f.ENDED_RUN)

@@ -6,8 +6,8 @@ import os
 from types import ModuleType
 from typing import Any
 
-from .. import exceptions, ranks
 from .. import format as f
+from .. import ranks
 from ..guard import Guard, clean
 from ..patching import Undo, replace, replace_everywhere, together
 from ..process import process
@@ -27,32 +27,11 @@ def _child(original: Any, guard: Guard) -> Any:
     def _wrap(function: Any, number: int, *rest: Any) -> None:
         guard.quietly(_is_rank, number)
         try:
-            original(_Kept(function, guard), number, *rest)
-        except Exception as error:
-            clean(error)
-            raise
+            original(function, number, *rest)
+        finally:  # by an exception it leaves as SystemExit
+            guard.quietly(process.conclude)
 
     return _wrap
-
-
-class _Kept:
-    """torch catches what a rank raises and sends it to its parent, so it is met inside."""
-
-    def __init__(self, function: Any, guard: Guard) -> None:
-        self.function = function
-        self.guard = guard
-
-    def __call__(self, *args: Any) -> None:
-        try:
-            self.function(*args)
-        except Exception as error:
-            self.guard.quietly(_keep, error)
-            clean(error)
-            raise
-
-
-def _keep(error: Exception) -> None:
-    exceptions.keep(error, "uncaught")
 
 
 def _is_rank(number: object) -> None:

@@ -1,0 +1,35 @@
+"""The loaders that went through accelerate's `prepare`, as a recording's notes tell of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from ..inside import format as f
+from ..inside.format import Kind
+from ..model.distributed import Loading, Prepared
+from .data_facts import Noted
+
+
+def prepared(facts: Noted) -> list[Prepared]:
+    """Told when it begins and again when it is done: the newest of each beginning counts."""
+    newest = {one[f.R_START]: one for one in facts.noted(Kind.PREPARED)}
+    return [_prepared(facts, one) for one in newest.values()]
+
+
+def _prepared(facts: Noted, one: list[int]) -> Prepared:
+    text = facts.recording.string(one[f.R_A])
+    told: dict[str, Any] = msgspec.json.decode(text) if text else {}
+    known = {name: value for name, value in told.items() if value is not None}
+    known["before"] = _loading(told.get("before"))
+    if "after" in known:
+        known["after"] = _loading(known["after"])
+    return msgspec.convert(
+        {**known, "at": facts.at(one[f.R_START]), "loader": one[f.R_B] or None}, Prepared, strict=False
+    )
+
+
+def _loading(told: dict[str, Any] | None) -> dict[str, Any]:
+    """What is not known stays at its default."""
+    return {name: value for name, value in (told or {}).items() if name in Loading.__struct_fields__ and value is not None}

@@ -1,0 +1,21 @@
+"""What a recording says of distributed samplers at the beginning of passes."""
+
+from __future__ import annotations
+
+import msgspec
+
+from ..inside import format as f
+from ..inside.format import Kind
+from ..model.distributed import Sampling
+from .data_facts import Noted
+
+
+def sampling(facts: Noted, number: int) -> list[Sampling]:
+    """Of one loader, the first pass first."""
+    return [_told(facts, one) for one in facts.noted(Kind.SAMPLING, number)]
+
+
+def _told(facts: Noted, one: list[int]) -> Sampling:
+    text = facts.recording.string(one[f.R_B])
+    known = msgspec.json.decode(text) if text else {}
+    return msgspec.convert({**known, "number": one[f.R_A]}, Sampling)
