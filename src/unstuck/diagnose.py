@@ -15,7 +15,7 @@ from .model.rule import Judgement
 from .model.spending import spending
 from .model.standing import needs_patience, stands
 from .model.summary import summary
-from .probes import flight, journal, live, snapshots, tree
+from .probes import attempts, flight, journal, live, snapshots, tree
 from .probes.look import Look, Tell
 from .rules.engine import judge, rank_findings
 
@@ -35,10 +35,13 @@ def gather(folder: Path) -> Evidence:
     run = run_folder.run_of(folder)
     recorded = run_folder.recordings_of(folder, run)
     hosts, exits = journal.look(folder)
+    exits = recorded.exits + exits
+    newest, earlier = attempts.split(recorded.processes, exits)
     evidence = Evidence(
         run=run,
-        recording=recorded.processes or None,
-        exits=recorded.exits + exits if recorded.processes or exits else None,
+        recording=newest or None,
+        attempts=earlier,
+        exits=exits if newest or exits else None,
         host=hosts or None,
         unreadable=recorded.unreadable,
     )

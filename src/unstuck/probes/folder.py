@@ -68,7 +68,22 @@ def recordings_of(folder: Path, run: Run) -> Recorded:
         paths[process.node, process.pid] = path
         exits += [_exit(facts, one, process.pid) for one in facts.noted(f.Kind.EXIT)]
     processes = [_with_spikes(one, waits, processes, paths) for one in processes] if waits else processes
+    processes = _with_ranks(processes)
     return Recorded(processes=processes, exits=exits, unreadable=unreadable)
+
+
+def _with_ranks(processes: list[Process]) -> list[Process]:
+    """A worker that was not told has the rank of the process it works for."""
+    mains = {(one.node, one.pid): one for one in processes if one.role == "main"}
+    owners = {(one.node, pid): one for one in processes for loader in one.loaders for pid in loader.pids}
+
+    def told(one: Process) -> Process:
+        owner = owners.get((one.node, one.pid)) or mains.get((one.node, one.parent))
+        if one.role != "worker" or one.rank is not None or owner is None:
+            return one
+        return msgspec.structs.replace(one, rank=owner.rank, local_rank=owner.local_rank, world=owner.world)
+
+    return [told(one) for one in processes]
 
 
 def _waits(facts: Facts, process: Process) -> list[tuple[int, Waits]]:
