@@ -9,7 +9,7 @@ import msgspec
 
 
 class Frame(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One call on a stack. `locals` holds only what torch and a few known libraries keep there, never the user's."""
+    """One call on a stack. `locals` holds what torch and a few known libraries keep there, and a rank of the user's."""
 
     file: str
     line: int = 0

@@ -15,6 +15,17 @@ SPAWNED = ("--multiprocessing-fork", "multiprocessing.spawn", "multiprocessing.f
 BOOKKEEPERS = ("multiprocessing.resource_tracker", "multiprocessing.semaphore_tracker", "multiprocessing.forkserver")
 
 
+GROUP_THREADS = ("gloo_", "pt_gloo", "pt_nccl", "pt_mpi", "pt_ucc")  # threads of a process group, by name
+SPAWN = "torch/multiprocessing/spawn.py"
+# Rank, local rank, world size, as launchers name them.
+VARIABLES = (
+    ("RANK", "LOCAL_RANK", "WORLD_SIZE"),
+    ("SLURM_PROCID", "SLURM_LOCALID", "SLURM_NTASKS"),
+    ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_SIZE"),
+    ("PMI_RANK", "MPI_LOCALRANKID", "PMI_SIZE"),
+)
+
+
 def assign(seen: Sequence[Seen], stacks: Sequence[Stack], recorded: Sequence[Process]) -> list[Seen]:
     """The same processes with their roles, ranks and workers' numbers."""
     known = {one.pid: one for one in recorded if one.alive or any(one.pid == other.pid for other in seen)}
@@ -24,7 +35,7 @@ def assign(seen: Sequence[Seen], stacks: Sequence[Stack], recorded: Sequence[Pro
     for one in seen:
         role = _role(one, commands, calls.get(one.pid, []))
         found.append(_with_rank(one, role, known.get(one.pid), calls.get(one.pid, [])))
-    return _ranks_from_parents(found)
+    return _ranks_from_parents(_with_world(_with_launchers(found)))
 
 
 def _role(seen: Seen, commands: dict[int, list[str]], calls: list[Frame]) -> str:
@@ -36,9 +47,40 @@ def _role(seen: Seen, commands: dict[int, list[str]], calls: list[Frame]) -> str
         return "helper"
     if tree.is_launcher(seen.pid):
         return "launcher"
-    if _started_by_multiprocessing(seen, commands):
+    if _started_by_multiprocessing(seen, commands) and not _has_group(seen) and _spawned_rank(calls) is None:
         return "main" if kernel.environment(seen.pid).get("RANK") and not _forked(seen, commands) else "child"
     return "main"
+
+
+def _has_group(seen: Seen) -> bool:
+    """It takes part in a process group: only then are these threads there, and a fork does not take them along."""
+    return any(task.name.startswith(GROUP_THREADS) for task in seen.tasks)
+
+
+def _spawned_rank(calls: list[Frame]) -> int | None:
+    """Its number among what torch.multiprocessing.spawn started."""
+    frame = next((one for one in calls if one.name == "_wrap" and SPAWN in one.file), None)
+    number = frame.locals.get("i", "") if frame is not None else ""
+    return int(number) if number.isdigit() else None
+
+
+def _with_launchers(seen: list[Seen]) -> list[Seen]:
+    """Who only started the ranks is none of them."""
+    parents = {one.parent for one in seen if one.role == "main" and one.rank is not None}
+    return [
+        msgspec.structs.replace(one, role="launcher", rank=None, world=None)
+        if one.role == "main" and one.pid in parents and not _has_group(one)
+        else one
+        for one in seen
+    ]
+
+
+def _with_world(seen: list[Seen]) -> list[Seen]:
+    """Where nobody tells how many ranks there are: as many as are seen with a group."""
+    ranks = [one for one in seen if one.role == "main" and one.rank is not None and _has_group(one)]
+    if len(ranks) < 2 or any(one.world is not None for one in ranks):
+        return seen
+    return [msgspec.structs.replace(one, world=len(ranks)) if one in ranks else one for one in seen]
 
 
 def _worker_loop(calls: list[Frame]) -> Frame | None:
@@ -59,11 +101,14 @@ def _with_rank(seen: Seen, role: str, process: Process | None, calls: list[Frame
     number = loop.locals.get("worker_id", "") if loop else ""
     worker = int(number) if number.isdigit() else None
     spawned = any(part in word for part in SPAWNED for word in seen.command)
+    rank, local_rank, world = _told(variables)
+    if role == "main" and rank is None:
+        rank = local_rank = _own_number(seen, calls)
     changes: dict[str, object] = {
         "role": role,
-        "rank": _number(variables, "RANK"),
-        "local_rank": _number(variables, "LOCAL_RANK"),
-        "world": _number(variables, "WORLD_SIZE"),
+        "rank": rank,
+        "local_rank": local_rank,
+        "world": world,
         "worker": worker if role == "worker" else None,
         "forked": role in ("worker", "child") and not spawned,
     }
@@ -71,6 +116,24 @@ def _with_rank(seen: Seen, role: str, process: Process | None, calls: list[Frame
         changes |= {"role": process.role, "rank": process.rank, "world": process.world}
         changes["worker"] = process.worker if process.worker is not None else worker
     return msgspec.structs.replace(seen, **changes)
+
+
+def _told(variables: dict[str, str]) -> tuple[int | None, int | None, int | None]:
+    """One task of Slurm's is no distributed run: sbatch sets its variables, too."""
+    for rank, local_rank, world in VARIABLES:
+        size = _number(variables, world)
+        if _number(variables, rank) is not None and (rank == "RANK" or (size or 1) > 1):
+            return _number(variables, rank), _number(variables, local_rank), size
+    return None, None, None
+
+
+def _own_number(seen: Seen, calls: list[Frame]) -> int | None:
+    """As its spawner counts, or, in a process group, as the outermost function says that has a rank."""
+    spawned = _spawned_rank(calls)
+    if spawned is not None or not _has_group(seen):
+        return spawned
+    told = [one.locals[name] for one in reversed(calls) for name in ("global_rank", "rank") if name in one.locals]
+    return int(told[0]) if told and told[0].isdigit() else None
 
 
 def _ranks_from_parents(seen: list[Seen]) -> list[Seen]:

@@ -30,7 +30,9 @@ KEPT = {
     "torch/utils/data/_utils/fetch.py": ("idx", "possibly_batched_index"),
     "torch/utils/cpp_extension.py": ("build_directory",),
     "filelock": ("lock_filename",),
+    "torch/multiprocessing/spawn.py": ("i",),
 }
+RANKS = ("rank", "local_rank", "global_rank")  # and these of anybody's, where they are plain numbers
 
 
 class _Local(msgspec.Struct):
@@ -169,7 +171,7 @@ def _stack(thread: _Thread) -> Stack:
 
 def _frame(frame: _Frame) -> Frame:
     kept = next((names for part, names in KEPT.items() if part in frame.filename), ())
-    known = {one.name: one.repr or "" for one in frame.locals or () if one.name in kept}
+    known = {one.name: one.repr or "" for one in frame.locals or () if one.name in kept or _is_rank(one)}
     return Frame(
         file=frame.module or frame.filename,
         line=frame.line,
@@ -177,6 +179,10 @@ def _frame(frame: _Frame) -> Frame:
         native=frame.module is not None,
         locals=known,
     )
+
+
+def _is_rank(one: _Local) -> bool:
+    return one.name in RANKS and (one.repr or "").isdigit()
 
 
 def joined(before: dict[int, Dump], after: dict[int, Dump]) -> list[Stack]:
