@@ -10,13 +10,14 @@ from . import __version__
 from .model.activities import activities
 from .model.evidence import Evidence
 from .model.look import Stall
-from .model.report import NotChecked, Overhead, Report, RunName, Symptom, Training
+from .model.report import Finding, NotChecked, Overhead, Report, RunName, Symptom, Training
 from .model.rule import Judgement
 from .model.spending import spending
 from .model.standing import needs_patience, stands
 from .model.summary import summary
 from .probes import attempts, flight, journal, live, snapshots, tree
 from .probes.look import Look, Tell
+from .rules.discovery import all_rules
 from .rules.engine import judge, rank_findings
 
 ENOUGH = 10_000  # steps or samples: over fewer, what is done once at the start is all there is
@@ -74,6 +75,12 @@ def diagnose_stall(folder: Path, pid: int, stall: Stall) -> Report:
     refused = flight.ask(pids, folder)
     evidence = flight.added(msgspec.structs.replace(gather(folder), stall=stall), refused)
     return report_on(live.added(evidence, live.look_at(evidence, pids, lambda _: None)))
+
+
+def foretold(folder: Path) -> list[Finding]:
+    """What will go wrong with a run that goes on, as its recording shows it."""
+    rules = all_rules()
+    return [one for one in report_on(gather(folder)).findings if one.role == "root" and rules[one.rule].foretells]
 
 
 def trainings(tell: Tell) -> list[Training]:

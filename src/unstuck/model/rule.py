@@ -23,7 +23,8 @@ class Rule(msgspec.Struct, frozen=True):
     needs: tuple[str, ...]
     outranks: tuple[str, ...] = ()
     fallback: bool = False
-    behind: tuple[str, ...] = ()
+    behind: tuple[str | Symptom, ...] = ()
+    foretells: bool = False
 
     @property
     def name(self) -> str:
@@ -46,15 +47,17 @@ def rule(
     outranks: tuple[str, ...] = (),
     *,
     fallback: bool = False,
-    behind: tuple[str, ...] = (),
+    behind: tuple[str | Symptom, ...] = (),
+    foretells: bool = False,
 ) -> Callable[[Check], Rule]:
     """Declare a rule: `needs` names sections of Evidence (`a|b`: one of them will do), `outranks` names rules.
 
     A fallback is silent when it is outranked. `behind` is the same the other way round: rules that outrank this one,
-    or `ANYTHING` that was found and is not behind or a fallback itself.
+    or `ANYTHING` that was found and is not behind or a fallback itself, or a `Symptom`: anything that explains one.
+    What a rule that `foretells` finds is told while the run still goes on: there is time to do something about it.
     """
 
     def declare(check: Check) -> Rule:
-        return Rule(check, explains, needs, outranks, fallback, behind)
+        return Rule(check, explains, needs, outranks, fallback, behind, foretells)
 
     return declare

@@ -24,6 +24,7 @@ from ..model.report import Report
 from ..probes import tree
 from . import place
 from .following import TICK, Following
+from .foresight import Foresight
 from .parent import Child, exit_code
 from .stalls import Options, Stalls
 from .stopping import EXIT_CODE, Stopping
@@ -138,6 +139,7 @@ class Watch:
     ) -> None:
         self.following = Following(folder, recordings, pid, started)
         self.stalls = Stalls(folder, recordings, pid, options, teller.stall, teller.say)
+        self._foresight = Foresight(folder, teller.say)
         self.stopping: Stopping | None = None
         self._logs = logs
         self._gave_up = False
@@ -151,11 +153,14 @@ class Watch:
             self.stopping.tick()
             return
         self.stalls.tick(self._started, self.following.alive())
+        if self.stalls.report is None:
+            self._foresight.tick(self.following.now(), self.stalls.ranks())
         if self.stalls.wants_stop:
             self.stopping = Stopping(self._pid, self.following.alive() | set(tree.Tree().below(self._pid)))
 
     def close(self) -> None:
         self.stalls.close()
+        self._foresight.close()
         if self.stopping is not None:
             self.stopping.force()
         self._write_logs(final=True)

@@ -25,6 +25,8 @@ DOING = {
     Kind.IDLE: "in the loop's body",
     Kind.STAGE: "in a stage of its own",
     Kind.PROGRESS: "in the loop's body",
+    Kind.SPAN: "waiting for other ranks",
+    Kind.PHASE: "in a phase of its own",
 }
 
 
@@ -65,6 +67,9 @@ class StallClock:
                 self._ranks[board.pid] = Rank(board, now)
         for pid, rank in self._ranks.items():
             rank.look([one for one in self._boards.values() if pid in (one.pid, one.parent)], now)
+
+    def ranks(self) -> int:
+        return len(self._ranks)
 
     def moved(self) -> float | None:
         """When any rank last got on: a run gets on for as long as one of its ranks does. None: there is none yet."""

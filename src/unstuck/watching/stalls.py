@@ -92,6 +92,10 @@ class Stalls:
         if self._looking is None and wanted and due is not None and stall.seconds >= due:
             self._look(stall)
 
+    def ranks(self) -> int:
+        """Main processes that are alive and recorded."""
+        return self._recorded.ranks()
+
     def _choose_clock(self, now: float) -> None:
         """Progress where it is recorded; else whether anything moves."""
         if self._recorded.moved() is not None:

@@ -1,0 +1,91 @@
+"""Looks ahead for a run that goes on: what will go wrong is told while there is time to do something about it."""
+
+from __future__ import annotations
+
+import io
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import IO
+
+import msgspec
+
+from ..model.report import Finding
+
+AT = (15.0, 60.0, 300.0, 900.0, 3600.0)  # seconds after the beginning: what is known of a run hardly changes later
+
+
+class Foresight:
+    """Judges the recording now and then, in a process of its own. `say` is given each warning once."""
+
+    def __init__(self, folder: Path, say: Callable[[str], None]) -> None:
+        self._folder = folder
+        self._say = say
+        self._due = list(AT)
+        self._looking: subprocess.Popen[bytes] | None = None
+        self._answer: IO[bytes] = io.BytesIO()
+        self._told: set[str] = set()
+
+    def tick(self, age: float, ranks: int) -> None:
+        """Only where there is more than one rank: what a single process does wrong shows by itself."""
+        self._finish()
+        if self._looking is None and ranks > 1 and self._due and age >= self._due[0]:
+            self._due = [one for one in self._due if one > age]
+            self._look()
+
+    def _look(self) -> None:
+        command = [sys.executable, "-m", "unstuck.watching.foresight", str(self._folder)]
+        try:
+            self._answer = os.fdopen(os.memfd_create("foresight"), "w+b")
+            self._looking = subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=self._answer,
+                stderr=subprocess.DEVNULL,
+                env={**os.environ, "UNSTUCK": "0", "PYTHONSAFEPATH": "1"},
+                start_new_session=True,
+            )
+        except OSError:  # no descriptor, no process, no memory: the run goes on, and so does the watching
+            return
+
+    def _finish(self) -> None:
+        if self._looking is None or self._looking.poll() is None:
+            return
+        self._answer.seek(0)
+        said = self._answer.read()
+        self.close()
+        try:
+            findings = msgspec.json.decode(said, type=list[Finding])
+        except msgspec.DecodeError:  # it was killed, or the run has ended meanwhile
+            return
+        for one in findings:
+            if one.rule not in self._told:
+                self._told.add(one.rule)
+                self._say(f"{one.cause} {one.remedy.text} (unstuck why {self._folder})")
+
+    def close(self) -> None:
+        looking, self._looking = self._looking, None
+        if looking is None:
+            return
+        if looking.poll() is None:
+            os.killpg(looking.pid, 9)
+            looking.wait()
+        self._answer.close()
+
+
+def main(folder: Path) -> int:
+    from ..diagnose import foretold
+    from ..errors import UserError
+
+    try:
+        findings = foretold(folder)
+    except UserError:
+        return 2
+    sys.stdout.buffer.write(msgspec.json.encode(findings))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(Path(sys.argv[1])))
