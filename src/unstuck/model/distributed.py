@@ -19,6 +19,7 @@ class Group(msgspec.Struct, frozen=True, omit_defaults=True):
     address: str = ""  # of the store that all meet at
     where: Place | None = None
     failed: bool = False  # it raised
+    variables: dict[str, str] = {}  # of NCCL, gloo and torch.distributed, as they were set
 
 
 class Span(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -106,7 +107,7 @@ class Sampling(msgspec.Struct, frozen=True, omit_defaults=True):
     rank: int = 0
     samples: int = 0  # that this rank is given
     dataset_length: int | None = None  # only where it is known to be asked for anyway
-    standard: bool = False  # its order is torch's own: its class does not override `__iter__`
+    standard: bool = False  # the order is torch's own: no class of the user's makes another of it
     dataset: int = 0  # which one: the first that was met is 1; 0: not known
 
 

@@ -25,6 +25,7 @@ class _Group(msgspec.Struct):
     rank: int | None = None
     world: int | None = None
     timeout: float | None = None
+    variables: dict[str, str] = {}
 
 
 def group(facts: Noted) -> Group | None:
@@ -44,6 +45,7 @@ def group(facts: Noted) -> Group | None:
         address=told.address or "",
         where=told.where,
         failed=newest[f.R_B] == FAILED,
+        variables=told.variables,
     )
 
 

@@ -21,10 +21,12 @@ from ..patching import Undo, replace_everywhere, together
 from ..process import process
 from ..recorder import Recorder, clock
 from ..spans import spanned
+from ..stacks import stacks
 
 MODULES = ("torch.distributed.distributed_c10d",)
 OWES = (Kind.GROUP, Kind.SPAN)
 MADE, FAILED = 1, 2
+VARIABLES = ("NCCL_", "GLOO_", "TORCH_NCCL_", "TORCH_DISTRIBUTED_", "TORCH_FR_")  # that change how ranks meet
 
 
 def install(module: ModuleType, guard: Guard) -> Undo:
@@ -63,15 +65,19 @@ def _begins(frame: FrameType, args: Any, kwargs: Any) -> tuple[Recorder, dict[st
     recorder = _recorder()
     if recorder is None:
         return None
-    ranks.write_rank(recorder)
     given = dict(zip(("backend", "init_method", "timeout", "world_size", "rank"), args, strict=False)) | kwargs
+    rank, world = _or_variable(given.get("rank"), "RANK"), _or_variable(given.get("world_size"), "WORLD_SIZE")
     facts = {
         "where": user_line(frame),
         "backend": _plain(given.get("backend")),
         "address": _address(given),
-        "rank": _or_variable(given.get("rank"), "RANK"),
-        "world": _or_variable(given.get("world_size"), "WORLD_SIZE"),
+        "rank": rank,
+        "world": world,
     }
+    # What it is told to be, it is also while it waits for the others, and if they never come.
+    ranks.known.rank = ranks.known.rank if rank is None else rank
+    ranks.known.world = ranks.known.world if world is None else world
+    ranks.write_rank(recorder)
     start = clock()
     recorder.note(Kind.GROUP, 0, start, 0, recorder.intern(json.dumps(facts, ensure_ascii=False)))
     return recorder, facts, start
@@ -91,9 +97,11 @@ def _made(module: ModuleType, recorder: Recorder | None, facts: dict[str, Any] |
     ranks.known.world = known["world"] = module.get_world_size()
     known["backend"] = str(module.get_backend())
     known["timeout"] = _timeout(module)
+    known["variables"] = {name: os.environ[name][:200] for name in sorted(os.environ) if name.startswith(VARIABLES)}
     ranks.write_rank(recorder)
     _ends((recorder, known, begun), MADE)
     flight.ready(recorder)
+    stacks.keep_crashes_of_rank()
 
 
 def _timeout(module: ModuleType) -> float | None:
