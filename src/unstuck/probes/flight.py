@@ -21,7 +21,7 @@ SILENT = "no answer within a second: somebody holds the lock of its interpreter"
 
 def ask(pids: Iterable[int], folder: Path) -> dict[int, str]:
     """Have those among them that can be asked write it down now. For each that did not: why."""
-    asked = {pid: (flight, _age(flight)) for pid in pids if (flight := _asked(pid)) is not None}
+    asked = {pid: answer for pid in pids if (answer := _asked(pid)) is not None}
     until = time.monotonic() + PATIENCE
     waiting = dict(asked)
     while waiting and time.monotonic() < until:
@@ -43,13 +43,15 @@ def added(evidence: Evidence, refused: dict[int, str]) -> Evidence:
     return msgspec.structs.replace(evidence, recording=recording)
 
 
-def _asked(pid: int) -> Path | None:
-    """Where its answer will be. None: it has no process group, or is no recorded process."""
+def _asked(pid: int) -> tuple[Path, int] | None:
+    """Where its answer will be, and of when the one before is. None: it has no process group, or is not recorded."""
     for name in kernel.mapped(pid, ".rec"):
         path = Path(name)
         pipe = _pipe(path, pid)
         if pipe is None:
             continue
+        flight = path.with_suffix(".flight")
+        before = _age(flight)
         try:
             if not os.readlink(pipe).startswith("pipe:"):  # the user's program has closed what it does not know
                 continue
@@ -60,7 +62,7 @@ def _asked(pid: int) -> Path | None:
                 os.close(end)
         except OSError:
             continue
-        return path.with_suffix(".flight")
+        return flight, before
     return None
 
 

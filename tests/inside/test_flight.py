@@ -1,0 +1,120 @@
+"""A rank can be asked which collectives it is in: by one thread that holds nothing."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from running import Run
+
+from unstuck.probes import flight
+
+Recorded = Callable[..., Run]
+
+GROUP = """
+import ctypes, os, sys, tempfile, threading, time
+import torch, torch.distributed as dist
+from torch.utils.data import DataLoader
+
+folder = tempfile.mkdtemp()
+dist.init_process_group("gloo", init_method=f"file://{folder}/meet", rank=0, world_size=1)
+dist.all_reduce(torch.ones(3))
+dist.barrier()
+"""
+
+
+def answers(pid: int, folder: Path) -> dict[int, str]:
+    """Once it can be asked."""
+    until = time.monotonic() + 20
+    while flight._asked(pid) is None and time.monotonic() < until:
+        time.sleep(0.05)
+    return flight.ask([pid], folder)
+
+
+def test_it_answers_while_its_main_thread_waits_for_ever(recorded: Recorded, tmp_path: Path) -> None:
+    told = {}
+
+    def during(pid: int) -> None:
+        told.update(answers(pid, tmp_path))
+        (tmp_path / "asked").touch()
+
+    text = "while not os.path.exists(os.path.join(os.path.dirname(__file__), 'asked')): time.sleep(0.02)\nos._exit(0)\n"
+    run = recorded(GROUP + text, during)
+
+    assert (run.code, told) == (0, {})
+    operations = [one.operation for one in run.processes[0].collectives]
+    assert operations == ["all_reduce", "barrier"]
+
+
+def test_one_that_holds_the_interpreter_does_not_answer_and_that_is_told(recorded: Recorded, tmp_path: Path) -> None:
+    told = {}
+
+    def during(pid: int) -> None:
+        time.sleep(2)
+        told.update({"said": list(flight.ask([pid], tmp_path).values())})
+
+    held = "ctypes.PyDLL(None).sleep(5)\n"  # unlike CDLL, it keeps the lock
+    run = recorded(GROUP + held, during)
+
+    assert run.code == 0
+    assert told == {"said": [flight.SILENT]}
+
+
+def test_what_it_did_last_is_kept_when_it_ends_by_an_exception(recorded: Recorded) -> None:
+    run = recorded(GROUP + "raise ValueError('on purpose')\n")
+
+    (rank,) = [one for one in run.processes if one.role == "main"]
+    assert [one.operation for one in rank.collectives] == ["all_reduce", "barrier"]
+    assert all(one.finished for one in rank.collectives)
+    assert rank.group is not None
+    assert (rank.group.backend, rank.group.rank, rank.group.world) == ("gloo", 0, 1)
+
+
+def test_torch_is_not_made_to_import_its_compiler_for_it(started: Recorded) -> None:
+    text = """
+sys.modules["_unstuck_inside.flight"].write(sys.modules["_unstuck_inside.process"].process.recorder)
+print("torch._inductor" in sys.modules)
+"""
+    run = started(GROUP + text)
+
+    assert (run.code, run.out) == (0, "False\n"), run.err
+    (rank,) = [one for one in run.processes if one.role == "main"]
+    assert [one.operation for one in rank.collectives] == ["all_reduce", "barrier"]
+
+
+def test_a_worker_has_neither_the_thread_nor_the_pipe_and_is_not_told_of_it(recorded: Recorded) -> None:
+    text = """
+print([one for one in DataLoader([1, 2], num_workers=1)])
+"""
+    run = recorded(GROUP + text).succeeded()
+
+    (worker,) = [one for one in run.processes if one.role == "worker"]
+    assert not any("unstuck" in name for name in worker.thread_names_at_fork)
+    assert worker.threads_at_fork == 1
+    assert (worker.rank, worker.world, worker.traced) == (0, 1, None)
+
+
+def test_a_program_that_has_a_file_of_its_own_under_that_number_is_not_written_to(
+    recorded: Recorded, tmp_path: Path
+) -> None:
+    told = {}
+
+    def during(pid: int) -> None:
+        while not (tmp_path / "taken").exists():
+            time.sleep(0.02)
+        told.update({"asked": flight._asked(pid)})
+        (tmp_path / "asked").touch()
+
+    text = """
+number = sys.modules["_unstuck_inside.flight"].flight.asking
+here = os.path.dirname(__file__)
+os.dup2(os.open(f"{here}/mine", os.O_CREAT | os.O_WRONLY), number)
+open(f"{here}/taken", "w").close()
+while not os.path.exists(f"{here}/asked"):
+    time.sleep(0.02)
+"""
+    run = recorded(GROUP + text, during)
+
+    assert (run.code, told) == (0, {"asked": None}), run.err
+    assert (tmp_path / "mine").read_bytes() == b""
