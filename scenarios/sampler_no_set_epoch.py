@@ -4,9 +4,9 @@
 import tempfile
 
 import torch
+import torch._dynamo  # each rank would import it for its optimizer
 import torch.distributed as dist
 import torch.multiprocessing as mp
-from torch.nn.parallel import DistributedDataParallel
 from torch.utils.data import DataLoader, DistributedSampler, TensorDataset
 
 RANKS = 2
@@ -25,13 +25,17 @@ def train(rank, store):
     dataset = houses()
     sampler = DistributedSampler(dataset)
     loader = DataLoader(dataset, batch_size=12, sampler=sampler)
-    model = DistributedDataParallel(torch.nn.Linear(6, 1))
+    torch.manual_seed(0)
+    model = torch.nn.Linear(6, 1)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
     for epoch in range(EPOCHS):
         for features, price in loader:
             optimizer.zero_grad()
             loss = torch.nn.functional.mse_loss(model(features), price)
             loss.backward()
+            for parameter in model.parameters():
+                dist.all_reduce(parameter.grad)
+                parameter.grad /= RANKS
             optimizer.step()
         if rank == 0:
             print(f"epoch {epoch}: loss {loss.item():.4f}", flush=True)

@@ -10,6 +10,7 @@ from . import __version__
 from .model.activities import activities
 from .model.evidence import Evidence
 from .model.look import Stall
+from .model.marks import meaning
 from .model.report import Finding, NotChecked, Overhead, Report, RunName, Symptom, Training
 from .model.rule import Judgement
 from .model.spending import spending
@@ -113,6 +114,7 @@ def report_on(evidence: Evidence) -> Report:
         state=_state([one.symptom for one in findings if one.role == "root"], evidence),
         findings=findings,
         activities=activities(evidence),
+        meaning=meaning(evidence),
         spent=spending(evidence),
         not_checked=_not_checked(judgements),
         overhead=_overhead(evidence),

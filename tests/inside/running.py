@@ -39,6 +39,26 @@ class Numbers:
     def __getitem__(self, index):
         return index
 """
+# And those that train and validate.
+LOOP = (
+    BEGIN
+    + """
+import copy, gc, pickle, time, weakref
+from torch import nn
+model = nn.Sequential(nn.Linear(1, 2), nn.BatchNorm1d(2), nn.Linear(2, 1))
+optimizer = torch.optim.SGD(model.parameters(), lr=1e-6)
+training, held_out = DataLoader(torch.rand(8, 1), batch_size=2), DataLoader(torch.rand(6, 1), batch_size=2)
+
+def train(loader=training):
+    for rows in loader:
+        model(rows).sum().backward()
+        optimizer.step()
+
+def look(loader=held_out):
+    for rows in loader:
+        model(rows)
+"""
+)
 
 
 class Run:

@@ -7,51 +7,13 @@ from collections.abc import Callable
 
 import pytest
 from running import INSIDE, Run, Zygote
-from tiny_libraries import STATEFUL, TENSORBOARD, WANDB
+from tiny_libraries import ACCELERATE, DISTRIBUTED, RUNS, STATEFUL, TENSORBOARD, TINY, WANDB
 
 from unstuck.inside.format import Kind
 
 Recorded = Callable[..., Run]
 KINDS = {name: value for name, value in vars(Kind).items() if isinstance(value, int)}
 ADAPTERS = sorted(path.stem for path in (INSIDE / "adapters").glob("*.py") if path.stem != "__init__")
-
-TINY = """
-import multiprocessing, subprocess, sys, threading, time, warnings
-import torch
-from torch.utils.data import DataLoader, IterableDataset
-from torch.utils.file_baton import FileBaton
-
-class Stream(IterableDataset):
-    def __iter__(self):
-        return iter(torch.arange(7.0))
-
-def fail():
-    raise ValueError("on purpose")
-
-def train(loader):
-    weight = torch.nn.Parameter(torch.zeros(1))
-    optimizer = torch.optim.SGD([weight], lr=0.1)
-    kept = []
-    for batch in loader:
-        weight.grad = torch.ones(1)
-        optimizer.step()
-        kept.append(b"1" * (2 << 20))
-        time.sleep(0.03)
-
-train(DataLoader(torch.arange(128.0), batch_size=2, num_workers=2))
-for batch in DataLoader(Stream(), batch_size=4, num_workers=2, drop_last=True):
-    pass
-subprocess.run(["true"])
-sys.stderr = open("/dev/null", "w")
-child = multiprocessing.Process(target=fail)
-child.start()
-child.join()
-baton = FileBaton(__file__ + ".lock", wait_seconds=0.01)
-baton.try_acquire()
-threading.Timer(0.05, baton.release).start()
-baton.wait()
-torch.save({"weight": torch.zeros(1)}, __file__ + ".pt")
-"""
 
 
 def owed(adapter: str) -> set[str]:
@@ -65,14 +27,14 @@ def owed(adapter: str) -> set[str]:
 @pytest.fixture(scope="module")
 def tiny_runs(zygote: Zygote, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Run]:
     texts = {"torch": TINY, "torchdata": STATEFUL, "tensorboard": TENSORBOARD, "wandb": WANDB}
+    texts |= {"distributed": DISTRIBUTED, "accelerate": ACCELERATE}
     return {name: zygote.run(text, tmp_path_factory.mktemp(name)).succeeded() for name, text in texts.items()}
 
 
 @pytest.mark.parametrize("adapter", ADAPTERS)
 def test_every_event_that_an_adapter_owes_arrives(tiny_runs: dict[str, Run], adapter: str) -> None:
     # given a tiny real run
-    library = adapter.partition("_")[0]
-    run = tiny_runs[library if library in tiny_runs else "torch"]
+    run = tiny_runs[RUNS.get(adapter, adapter.partition("_")[0] if adapter.partition("_")[0] in tiny_runs else "torch")]
     # then each kind is in some process's ring or totals
     arrived = {kind for one in run.facts for kind, _ in one.totals if sum(one.totals[kind, _][2:])}
     arrived |= {record[1] for one in run.facts for record in one.recording.ring() + one.recording.notes()}
@@ -84,7 +46,9 @@ UNDONE = """
 import importlib, sys
 import torch.multiprocessing.spawn, torch.utils.data._utils.worker, multiprocessing.popen_fork
 import multiprocessing.popen_forkserver, multiprocessing.queues, torch.utils.file_baton
-import torchdata.stateful_dataloader, torch.utils.tensorboard, wandb
+import torchdata.stateful_dataloader, torch.utils.tensorboard, wandb, torch.distributed.checkpoint
+if ADAPTER.startswith("accelerate"):
+    import accelerate
 
 inside = "_unstuck_inside"
 adapter = importlib.import_module(f"{inside}.adapters.{ADAPTER}")
@@ -95,7 +59,7 @@ real = patching.replace
 def spy(owner, name, make):
     places.append((owner, name, vars(owner).get(name)))
     return real(owner, name, make)
-for module in [adapter, sys.modules.get(f"{inside}.adapters.torch_dataloader")]:
+for module in [adapter, patching, sys.modules.get(f"{inside}.adapters.torch_dataloader")]:
     if hasattr(module, "replace"):
         module.replace = spy
 

@@ -93,6 +93,18 @@ def test_a_sampler_of_the_users_is_trusted_only_if_its_order_is_torchs(
     assert (found.dataset_length is None) is not standard
 
 
+def test_what_a_batch_sampler_of_the_users_makes_of_the_order_is_not_known(recorded: Recorded) -> None:
+    program = f"""
+    class Buckets(BatchSampler):
+        def __iter__(self): return reversed(list(super().__iter__()))
+    batches = Buckets(DistributedSampler(Numbers(8), {OF_FOUR}), batch_size=2, drop_last=False)
+    for batch in DataLoader(Numbers(8), batch_sampler=batches): pass
+    """
+    (found,) = told(recorded(BEGIN + SAMPLER + _left(program)))
+
+    assert (found.replicas, found.standard) == (4, False)
+
+
 def test_other_samplers_are_left_alone(recorded: Recorded) -> None:
     program = """
     class Own:

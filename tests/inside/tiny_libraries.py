@@ -2,6 +2,43 @@
 
 from __future__ import annotations
 
+TINY = """
+import multiprocessing, subprocess, sys, threading, time, warnings
+import torch
+from torch.utils.data import DataLoader, IterableDataset
+from torch.utils.file_baton import FileBaton
+
+class Stream(IterableDataset):
+    def __iter__(self):
+        return iter(torch.arange(7.0))
+
+def fail():
+    raise ValueError("on purpose")
+
+def train(loader):
+    weight = torch.nn.Parameter(torch.zeros(1))
+    optimizer = torch.optim.SGD([weight], lr=0.1)
+    kept = []
+    for batch in loader:
+        weight.grad = torch.ones(1)
+        optimizer.step()
+        kept.append(b"1" * (2 << 20))
+        time.sleep(0.03)
+
+train(DataLoader(torch.arange(128.0), batch_size=2, num_workers=2))
+for batch in DataLoader(Stream(), batch_size=4, num_workers=2, drop_last=True):
+    pass
+subprocess.run(["true"])
+sys.stderr = open("/dev/null", "w")
+child = multiprocessing.Process(target=fail)
+child.start()
+child.join()
+baton = FileBaton(__file__ + ".lock", wait_seconds=0.01)
+baton.try_acquire()
+threading.Timer(0.05, baton.release).start()
+baton.wait()
+torch.save({"weight": torch.zeros(1)}, __file__ + ".pt")
+"""
 TENSORBOARD = """
 from torch.utils.tensorboard import SummaryWriter
 with SummaryWriter(__file__ + ".events") as writer:
@@ -24,3 +61,35 @@ for batch in loader:
     pass
 loader.load_state_dict(loader.state_dict())
 """
+DISTRIBUTED = """
+import os, warnings
+warnings.simplefilter("ignore")
+import torch
+import torch.distributed as dist
+import torch.distributed.checkpoint as checkpoint
+from torch.distributed.algorithms.join import Join
+from torch.nn.parallel import DistributedDataParallel
+
+dist.init_process_group("gloo", init_method=f"file://{__file__}.meet", rank=0, world_size=1)
+model = DistributedDataParallel(torch.nn.Linear(2, 1))
+with Join([model]):
+    model(torch.ones(1, 2)).sum().backward()
+dist.barrier()
+checkpoint.save(model.state_dict(), checkpoint_id=__file__ + ".saved")
+checkpoint.load(model.state_dict(), checkpoint_id=__file__ + ".saved")
+dist.destroy_process_group()
+"""
+ACCELERATE = """
+import torch
+from torch.utils.data import DataLoader
+from accelerate import Accelerator
+accelerator = Accelerator(cpu=True)
+loader = accelerator.prepare(DataLoader(torch.arange(8.0), batch_size=2))
+for batch in loader:
+    accelerator.gather_for_metrics(batch)
+accelerator.wait_for_everyone()
+with accelerator.main_process_first(), accelerator.local_main_process_first():
+    pass
+"""
+# Which of the runs an adapter is proved on, where its name does not say so.
+RUNS = dict.fromkeys(("torch_checkpoint", "torch_ddp", "torch_distributed", "torch_join"), "distributed")

@@ -23,13 +23,14 @@ class Cursor:
     """Where one iterator stands. A step is what lies between two calls of its `__next__`."""
 
     __slots__ = (
-        "arrived", "batch", "entry", "number", "phase", "recorder", "steps_seen", "words",
+        "arrived", "batch", "entry", "exhausted", "number", "phase", "recorder", "steps_seen", "words",
     )  # fmt: skip
 
     def __init__(self, entry: Entry, recorder: Recorder) -> None:
         self.entry = entry
         self.number = entry.passes
         self.batch = self.arrived = 0
+        self.exhausted = False
         self.bind(recorder)
 
     def bind(self, recorder: Recorder) -> None:
@@ -69,13 +70,25 @@ class Cursor:
         if self.arrived:
             self.recorder.total(entry.bodies, now - self.arrived)
             entry.steps += process.optimizer_steps - self.steps_seen
+            self.words[self.phase + 2] = entry.steps
             self.arrived = 0
 
     def ends(self, start: int) -> None:
-        now = clock()
-        entry, recorder = self.entry, self.recorder
+        """There are no more batches. Where somebody else hands them on, one behind, the last body is still to come."""
         self.body_ends(start)
         process.settle()
+        if self.entry.handed_on and self.batch:
+            self.arrived, self.steps_seen, self.exhausted = clock(), process.optimizer_steps, True
+            self.words[self.phase] = self.arrived << 2 | 1  # LOADER_BODY
+        else:
+            self.over(start)
+
+    def over(self, start: int) -> None:
+        """The pass has come to its end."""
+        now = clock()
+        entry, recorder = self.entry, self.recorder
+        self.body_ends(now)
+        self.exhausted = False
         recorder.event(Kind.PASS_END, entry.number, start, now - start, self.batch, self.number, entry.steps)
         entry.facts.pass_ends(recorder, self.number, self.batch, now, entry.steps)
         entry.show(Kind.PASS_END, now, self.batch)

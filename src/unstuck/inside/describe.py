@@ -7,6 +7,7 @@ import sys
 from types import FrameType
 from typing import Any
 
+from .files import files_of
 from .guard import is_library
 from .holdings import attributes_of, held
 
@@ -72,6 +73,7 @@ def _describe_dataset(dataset: Any, kind: int) -> dict[str, Any]:
         "reads_at": _code(inner, ("__iter__",) if iterable else ("__getitem__", "__getitems__")),
         "attributes": _attributes(inner),
         "containers": _containers(inner),
+        "files": files_of(inner),
     }
 
 

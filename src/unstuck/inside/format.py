@@ -67,7 +67,7 @@ class Kind:
     """What an event, a total or a board entry is about. `a`, `b`, `c` (`d` on the board) mean what stands behind it."""
 
     LOADER = 1  # notes: a description (string)
-    ITERATOR = 2  # ring: a pass, b workers, c MODES, and the loader's optimizer steps so far above them
+    ITERATOR = 2  # ring and notes: a pass, b workers, c MODES, and the loader's optimizer steps so far above them
     ITERATOR_FAILED = 3  # notes: a pass, b message (string)
     WORKER = 4  # notes: a pid, b worker
     WAIT = 5  # ring: a batch, b pass, c nanoseconds of the body before; board: b pass, and the live words
@@ -95,17 +95,18 @@ class Kind:
     RESUMED = 28  # notes: a saved state was loaded into the loader
     SENT = 29  # notes: a bytes that were written while workers were started
     METRIC = 31  # ring: a step plus one (0: not told), b bits of the value as a double; board: the same, the newest
-    SAVE = 32  # the first in notes, then ring, by path (string): a torch.save
+    SAVE = 32  # the first in notes, then ring, by path (string): a how it was saved
     GROUP = 33  # notes: the process group is made; a facts (string, JSON), b 1 once it is, 2 if it failed
     SPAN = 34  # ring by name and line (string): a 1 if an exception left it; board: a 1 while it is open
     WRAPPED = 35  # notes: a model was made distributed, a facts (string, JSON)
     PREPARED = 36  # notes: accelerate has prepared a loader, a facts (string, JSON), b the loader's number
     SAMPLING = 37  # notes: by loader, a distributed sampler at the beginning of pass a, b facts (string, JSON)
-    PHASE = 38  # notes and board by name: what the user says that comes now; a 1 while it lasts, b how often before
-    SHUTDOWN = 22  # totals; ring: a pass, b workers; board as LOADER: its workers are being ended
+    PHASE = 38  # as SAVE, and board, by name: what the user says comes now; a 1 while it lasts, b how often before
+    SHUTDOWN = 22  # totals; ring: a pass (0: it goes on), b workers; board as LOADER: its workers are being ended
 
 
 EXIT_REAPED, EXIT_PEEKED = 1, 2
+SAVED_TOGETHER = 1  # by torch.distributed.checkpoint; 0: by torch.save
 THREAD = "unstuck: answers for the Flight Recorder"  # name of the one thread of ours, which holds nothing
 MODE_NO_GRAD, MODE_EVAL = 1, 2  # bits of an iterator's beginning: gradients are off; the model was set to evaluate
 MODE_BITS = 2

@@ -1,7 +1,7 @@
 """How long a sampler or dataset is, asked only where the answer is sure to be cheap and to change nothing.
 
 A `__len__` of the user's may go through a whole dataset, draw random numbers or raise. It is called only if its code
-does no more than read plain values of the object's own and count them: `len(self.batches)`, `len(self.rows) // self.size`.
+does no more than read plain values of the object's own and count: `len(self.batches)`, `len(self.rows) // self.size`.
 """
 
 from __future__ import annotations

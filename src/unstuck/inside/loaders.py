@@ -25,9 +25,9 @@ class Entry:
     """One DataLoader: its number, how often it was iterated, how much it gave."""
 
     __slots__ = (
-        "batches", "begun", "bodies", "cursor", "dataset_length", "description", "due", "facts", "first_waits", "key",
-        "length", "live", "modes", "number", "passes", "pending", "pids", "recorder", "slot", "spent", "starts",
-        "steps", "waits",
+        "batches", "begun", "bodies", "cursor", "dataset_length", "description", "due", "facts", "first_waits",
+        "handed_on", "key", "length", "live", "modes", "number", "passes", "pending", "pids", "recorder", "slot",
+        "spent", "starts", "steps", "waits",
     )  # fmt: skip
 
     def __init__(self, number: int, key: str, description: str) -> None:
@@ -40,6 +40,7 @@ class Entry:
         self.length = 0
         self.dataset_length = -1
         self.begun = self.spent = self.modes = 0
+        self.handed_on = False  # by somebody who is one batch behind, and says when a pass is over
         self.pids: tuple[int, ...] = ()
         self.cursor: Cursor | None = None  # of the newest pass
         # Steps that are not written down yet: asked for a batch, batch, pass, when it came, when the one before had.

@@ -22,18 +22,18 @@ DEEP = 8
 class Preparing:
     """One loader on its way through `prepare`."""
 
-    __slots__ = ("facts", "loader", "recorder", "start")
+    __slots__ = ("facts", "recorder", "start")
 
     def __init__(self, recorder: Recorder, loader: Any, given: dict[str, Any], frame: FrameType) -> None:
         self.start = clock()
         self.recorder = recorder
-        self.loader = loader
         self.facts: dict[str, Any] = {
             **_settings(given),
             "where": user_line(frame),
             "before": describe(loader),
         }
         self._note(0)
+        recorder.cost(clock() - self.start)
 
     def done(self, prepared: Any) -> None:
         recorder = self.recorder
@@ -41,9 +41,10 @@ class Preparing:
             return
         begun = clock()
         after = self.facts["after"] = describe(prepared)
-        entry = entry_of(base_of(prepared))
+        base = base_of(prepared)
+        entry = entry_of(base) if "dataset" in attributes_of(base) else None  # on a TPU it is something else
         if entry is not None and after["length"] is not None and not after["iterable"]:
-            entry.note_length(length_of(_index_sampler(base_of(prepared)))[0] or 0, after["dataset_length"] or -1)
+            entry.note_length(length_of(_index_sampler(base))[0] or 0, after["dataset_length"] or -1)
         self._note(entry.number if entry is not None else 0)
         recorder.cost(clock() - begun)
 

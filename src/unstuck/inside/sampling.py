@@ -12,32 +12,36 @@ from .weak import ByIdentity
 
 PASSES = 16  # that are told
 DEEP = 4  # samplers around samplers: batches, and what accelerate puts around those
+HOLDERS = ("batch_sampler", "sampler")
 OWN = ("num_replicas", "rank", "epoch")  # what only a distributed sampler has
 TORCHS = "torch.utils.data.distributed"
+KEEPING = ("torch.utils.data.", "accelerate.data_loader")  # whose batch samplers keep the order of what they hold
 
 
 def pass_begins(recorder: Recorder, number: int, loader: dict[str, Any], passes: int) -> None:
     """Of a loader, by its attributes. Nothing of the user's is run but the length that torch asks for too."""
-    sampler = _distributed(loader) if passes <= PASSES else None
+    sampler, kept = _distributed(loader) if passes <= PASSES else (None, False)
     if sampler is not None:
-        text = json.dumps(_facts(sampler, attributes_of(sampler)), ensure_ascii=False)
+        standard = kept and _gives_torchs_order(type(sampler))
+        text = json.dumps(_facts(sampler, attributes_of(sampler), standard=standard), ensure_ascii=False)
         recorder.note(Kind.SAMPLING, number, clock(), 0, passes, recorder.intern(text))
 
 
-def _distributed(loader: dict[str, Any]) -> Any:
-    waiting = [(loader.get("batch_sampler"), 0), (loader.get("sampler"), 0)]
+def _distributed(loader: dict[str, Any]) -> tuple[Any, bool]:
+    """The sampler, and whether its order is kept by all that stands around it."""
+    waiting = [(loader.get(name), True, 0) for name in HOLDERS]
     while waiting:
-        one, depth = waiting.pop(0)
+        one, kept, depth = waiting.pop(0)
         own = attributes_of(one)
         if all(type(own.get(name)) is int for name in OWN):
-            return one
+            return one, kept
         if depth < DEEP:
-            waiting += [(own[name], depth + 1) for name in ("batch_sampler", "sampler") if name in own]
-    return None
+            kept = kept and type(one).__module__.startswith(KEEPING)
+            waiting += [(own[name], kept, depth + 1) for name in HOLDERS if name in own]
+    return None, False
 
 
-def _facts(sampler: Any, own: dict[str, Any]) -> dict[str, Any]:
-    standard = _gives_torchs_order(type(sampler))
+def _facts(sampler: Any, own: dict[str, Any], *, standard: bool) -> dict[str, Any]:
     found: dict[str, Any] = {
         "kind": f"{type(sampler).__module__}.{type(sampler).__qualname__}",
         "standard": standard,

@@ -18,7 +18,7 @@ class Shutdown(NamedTuple):
     recorder: Recorder
     started: int
     version: int  # of the board entry that says so
-    number: int  # of the pass
+    number: int  # of the pass; 0: it goes on without them
     workers: int
 
 
@@ -29,7 +29,13 @@ def begins(iterator: Any) -> Shutdown | None:
     entry, recorder, now = cursor.entry, cursor.recorder, clock()
     entry.show(Kind.SHUTDOWN, now, cursor.batch)
     workers = len(getattr(iterator, "_workers", ()))
-    return Shutdown(entry, recorder, now, recorder.words[entry.live], cursor.number, workers)
+    number = 0 if entry.handed_on and _is_exhausted(iterator) else cursor.number
+    return Shutdown(entry, recorder, now, recorder.words[entry.live], number, workers)
+
+
+def _is_exhausted(iterator: Any) -> bool:
+    """All batches it asked for have come: it ends by itself, and what is handed on is still to be used."""
+    return bool(getattr(iterator, "_rcvd_idx", 0) >= getattr(iterator, "_send_idx", 0))
 
 
 def ends(shutdown: Shutdown) -> None:

@@ -11,6 +11,7 @@ import fcntl
 import os
 import signal
 import sys
+import weakref
 from typing import Any
 
 from . import format as f
@@ -20,12 +21,15 @@ from .recorder import Recorder
 PR_SET_PTRACER = 0x59616D61
 FIRST_CHOICE = 11  # above SIGRTMIN: those below are known to be used by debuggers, and by runtimes of other languages
 HIGH = 900  # descriptor
+FAULTS = (signal.SIGSEGV, signal.SIGFPE, signal.SIGABRT, signal.SIGBUS, signal.SIGILL)  # that faulthandler handles
+NOBODYS = (0,) * len(FAULTS)
+SIGACTION = 256  # bytes: more than any C library's struct, whose first word is the handler
 
 
 class Stacks:
     """The file for this process's stacks, and who may ask for them."""
 
-    __slots__ = ("fd", "identity", "path", "prctl", "recorder", "signal")
+    __slots__ = ("crashes", "fd", "handlers", "identity", "path", "prctl", "recorder", "signal")
 
     def __init__(self) -> None:
         self.fd = -1
@@ -34,6 +38,8 @@ class Stacks:
         self.recorder: Recorder | None = None
         self.signal = 0
         self.prctl: Any = None
+        self.crashes: weakref.ref[_File] | None = None  # lives for as long as faulthandler writes into it
+        self.handlers: tuple[int, ...] | None = None  # of faults, as we left them
 
     def permit(self) -> None:
         """Let the watcher, and what it starts, trace this process under Yama. Elsewhere it is needless."""
@@ -63,8 +69,22 @@ class Stacks:
         if self.recorder is not None and not faulthandler.is_enabled():
             faulthandler.enable(file=self.fd, all_threads=True)
 
+    def keep_crashes_of_rank(self) -> None:
+        """The same in a main process, where nobody else cares for faults: neither the user nor a native library."""
+        if self.recorder is None or faulthandler.is_enabled() or _handlers() != NOBODYS:
+            return
+        file = _File(self.fd)
+        faulthandler.enable(file=file, all_threads=True)
+        self.crashes, self.handlers = weakref.ref(file), _handlers()
+
     def after_fork(self) -> None:
         """In the child: it writes nothing into its parent's file, and nothing at all until it has its own."""
+        if self.crashes is not None:
+            if (
+                self.crashes() is not None and _handlers() == self.handlers
+            ):  # as we left it: nothing of theirs is undone
+                faulthandler.disable()
+            self.crashes = None
         self.recorder, self.path = None, ""
         if self._is_open():
             self._put(os.open(os.devnull, os.O_WRONLY | os.O_CLOEXEC))
@@ -110,6 +130,34 @@ class Stacks:
         except OSError:
             return False
         return (status.st_dev, status.st_ino) == self.identity
+
+
+class _File:
+    """What faulthandler is given instead of a number: it lets go of it when somebody else takes its place."""
+
+    __slots__ = ("__weakref__", "_fd")
+
+    def __init__(self, fd: int) -> None:
+        self._fd = fd
+
+    def fileno(self) -> int:
+        return self._fd
+
+    def flush(self) -> None:
+        """It is asked for."""
+
+
+def _handlers() -> tuple[int, ...] | None:
+    """Who handles faults now: also native code, of which Python's own table does not know. None: it cannot be asked."""
+    ctypes = sys.modules.get("ctypes")
+    if ctypes is None:
+        return None
+    ask, answer, found = ctypes.CDLL(None).sigaction, ctypes.create_string_buffer(SIGACTION), []
+    for number in FAULTS:
+        if ask(int(number), None, answer) != 0:
+            return None
+        found.append(int.from_bytes(answer.raw[:8], sys.byteorder))
+    return tuple(found)
 
 
 def _raised(fd: int) -> int:

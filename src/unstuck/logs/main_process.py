@@ -7,20 +7,26 @@ from collections.abc import Callable
 from typing import Any
 
 from ..inside import format as f
-from ..inside.format import Kind
+from ..inside.format import MODE_BITS, SAVED_TOGETHER, Kind
+from ..model.epochs import TRAINING, VALIDATION
 from ..model.phrases import duration, many
 from . import failures
+from .distributed import Distributed
 from .known_loaders import KnownLoaders
 from .line import DEBUG, ERROR, INFO, WARNING, Line
 from .losses import Losses, is_of_validation
-from .passes import TRAINING, VALIDATION, Loader, Marks, Pass
+from .marks import Marks
+from .passes import Loader, Pass
+from .preparing import Preparing
 from .settings import Settings
 from .tail import LOADERS, Entry, Record, Tail
 
-RING = (Kind.ITERATOR, Kind.WAIT, Kind.PASS_END, Kind.FETCH, Kind.SHUTDOWN, Kind.METRIC, Kind.SAVE)
+RING = (
+    Kind.ITERATOR, Kind.WAIT, Kind.PASS_END, Kind.FETCH, Kind.SHUTDOWN, Kind.METRIC, Kind.SAVE, Kind.SPAN, Kind.PHASE,
+)  # fmt: skip
 NOTES = (
     Kind.LOADER, Kind.LENGTH, Kind.ITERATOR_FAILED, Kind.WORKER, Kind.OPTIMIZER, Kind.EXIT, Kind.ADAPTER_FAILED,
-    Kind.SAVE,
+    Kind.SAVE, Kind.PHASE, Kind.GROUP, Kind.WRAPPED, Kind.PREPARED,
 )  # fmt: skip
 LOOP, SETUP, PROCESS, ACCESS = "[TRAIN_LOOP]", "🔍 [SETUP_EPOCH]", "🔍 [TRAIN_PROCESS]", "🔍 [DATASET]"
 AS_WORD, AS_DOUBLE = struct.Struct("q").pack, struct.Struct("d").unpack
@@ -36,7 +42,9 @@ class MainProcess:
         self.pid = tail.header[f.H_PID]
         self.name = ""
         self.known = KnownLoaders(tail)
-        self._marks = Marks("", settings)
+        self._marks = Marks("", settings, self.known.loaders)
+        self._distributed = Distributed(tail)
+        self._preparing = Preparing(tail)
         self._losses = Losses(settings)
         self._failed_exits: set[int] = set()
         self._setup: dict[int, int] = {}  # the newest pass of each loader that was told of
@@ -46,7 +54,11 @@ class MainProcess:
         self._met = False
 
     def called(self, name: str) -> None:
-        self.name = self._marks.rank = self.known.rank = name
+        self.name = self._marks.rank = self.known.rank = self._distributed.name = self._preparing.name = name
+
+    def is_busy(self) -> bool:
+        """It does something that is worth a line."""
+        return bool(self.tail.header[f.H_STEPS]) or bool(self.tail.board())
 
     def lines(self, now: float, *, final: bool) -> list[Line]:
         """What happened since the last time, in the order of time."""
@@ -59,10 +71,10 @@ class MainProcess:
         for record in records:
             lines += read[record.kind](record)
         self._look_at(board)
-        lines += self._starting(board)
+        lines += self._starting(board) + self._distributed.waits(board, now, final=final)
         if final:
             lines += self._close(now)
-        lines += self._marks.decide(self.known.loaders, now, final=final)
+        lines += self._marks.decide(now, final=final)
         lines += self.known.shares()
         lines += [self._failure(said) for said in tail.last_words()]
         return sorted(lines + self._gaps(now, final=final), key=lambda one: one.at)
@@ -92,7 +104,8 @@ class MainProcess:
             Kind.ITERATOR_FAILED: self._iterator_failed, Kind.WORKER: self.known.worker, Kind.WAIT: self._batch,
             Kind.PASS_END: self._pass_end, Kind.SHUTDOWN: self._shutdown, Kind.FETCH: self._fetch,
             Kind.OPTIMIZER: self._optimizer, Kind.EXIT: self._exit, Kind.ADAPTER_FAILED: self._adapter,
-            Kind.METRIC: self._metric, Kind.SAVE: self._save,
+            Kind.METRIC: self._metric, Kind.SAVE: self._save, Kind.PHASE: self._phase, **self._distributed.readers(),
+            **self._preparing.readers(),
         }  # fmt: skip
 
     def _starting(self, board: list[Entry]) -> list[Line]:
@@ -111,14 +124,17 @@ class MainProcess:
         loader = self.known.loader(one.key)
         self._confirm_left()
         lines = self._set_up(one.key, one.a, self._at(one.start))
+        steps, modes = one.c >> MODE_BITS, one.c & (1 << MODE_BITS) - 1
+        if loader.now is not None and loader.now.number == one.a - 1 and loader.now.after is None:
+            loader.now.after = steps
         self._leave(loader, self._at(one.start))
-        self._begin_pass(loader, one.a, self._at(one.start))
+        self._begin_pass(loader, one.a, self._at(one.start), steps, modes)
         workers = many(one.b, "worker") if one.b else "no workers: this process loads the data itself"
         text = f"{self.name} 🔍 {LOOP} - main data iterator created: pass {one.a} over loader {one.key}, {workers}"
         return [*lines, Line(self._at(one.end), INFO, "loop", f"{text}, in {duration(one.duration / 1e9)}", main=False)]
 
-    def _begin_pass(self, loader: Loader, number: int, at: float) -> Pass:
-        loader.now = Pass(loader, number, at)
+    def _begin_pass(self, loader: Loader, number: int, at: float, before: int | None = None, modes: int = 0) -> Pass:
+        loader.now = Pass(loader, number, at, loader.steps if before is None else before, modes)
         self._marks.begins(loader.now)
         return loader.now
 
@@ -152,7 +168,7 @@ class MainProcess:
         now = loader.now if loader.now is not None and loader.now.number == one.b else None
         if now is None or now.ended is not None:
             now = self._begin_pass(loader, one.b, at)
-        now.batches = one.a
+        now.batches, now.after = one.a, one.c
         self._marks.ends(now, at, left=False)
         if not now.samples:  # workers say so themselves
             return []
@@ -215,16 +231,20 @@ class MainProcess:
 
     def _save(self, one: Record) -> list[Line]:
         path = self.tail.string(one.key) or "a file whose name found no room"
-        text = f"{self.name} Checkpoint saved: {path} (torch.save took {duration(one.duration / 1e9)})"
+        call = "torch.distributed.checkpoint" if one.a == SAVED_TOGETHER else "torch.save"
+        text = f"{self.name} Checkpoint saved: {path} ({call} took {duration(one.duration / 1e9)})"
         return [Line(self._at(one.end), INFO, "checkpoint", text, key=True)]
+
+    def _phase(self, one: Record) -> list[Line]:
+        tell = self._marks.named if one.a else self._marks.named_ends
+        tell(self.tail.string(one.key), one.b, self._at(one.end))
+        return []
 
     def _look_at(self, board: list[Entry]) -> None:
         for one in board:
             if one.key in self.known.loaders and one.kind in LOADERS:
                 loader = self.known.loaders[one.key]
-                loader.batches, loader.steps = one.c, one.d
-        for loader in self.known.loaders.values():
-            loader.steps_before = (loader.steps_before[1], loader.steps)
+                loader.batches, loader.steps, loader.pass_now = one.c, one.d, one.b
 
     def _failure(self, said: dict[str, Any]) -> Line:
         iterable = any(self.known.iterable.values()) and said.get("index") is None
@@ -245,6 +265,7 @@ class MainProcess:
         self._confirm_left()
         for loader in self.known.loaders.values():
             self._leave(loader, at)
+        self._marks.close(at)
         how = f.ENDINGS[header[f.H_ENDED_HOW]] if header[f.H_ENDED_HOW] < len(f.ENDINGS) else ""
         text = f"{self.name} {PROCESS} pid {self.pid} has ended ({how or 'without a goodbye'})"
         return [Line(at, INFO, "process", text, main=False)]

@@ -54,6 +54,9 @@ class Logs:
         self._meet()
         for main in list(self._mains.values()):
             ended = final or self._has_ended(main.pid, alive, main.tail)
+            if main.tail.look()[f.H_ROLE] != f.ROLE_MAIN or (ended and self._only_waits(main)):
+                self._others[main.pid] = self._mains.pop(main.pid).tail  # it has started the ranks
+                continue
             if not self._call(main, now, ended=ended):
                 continue
             lines = main.lines(now, final=ended)
@@ -101,10 +104,10 @@ class Logs:
         del self._others[pid]
 
     def _call(self, main: MainProcess, now: float, *, ended: bool) -> bool:
-        """Find out whose log it is. False: it is too early to say."""
+        """Find out whose log it is. False: it is too early to say, it may only be about to start the ranks."""
         header = main.tail.look()
         rank, opened = header[f.H_RANK], header[f.H_WALL] / 1e9
-        if not rank and (main.name or (not ended and now - opened < UNRANKED)):
+        if not rank and (main.name or (not ended and (now - opened < UNRANKED or not main.is_busy()))):
             return bool(main.name)
         file, name = self.folder.of_rank(max(rank - 1, 0)), f"[Rank {max(rank - 1, 0)}]"
         if any(self._files.get(one.pid) == file for one in self._mains.values() if one is not main):
@@ -113,6 +116,10 @@ class Logs:
             self._files[main.pid] = file
             main.called(name)
         return True
+
+    def _only_waits(self, main: MainProcess) -> bool:
+        """It has no rank, has done nothing that is worth a line, and others have."""
+        return not main.tail.header[f.H_RANK] and not main.name and bool(self._files) and not main.is_busy()
 
     def _has_ended(self, pid: int, alive: set[int], tail: Tail) -> bool:
         self._unseen[pid] = 0 if pid in alive else self._unseen.get(pid, 0) + 1

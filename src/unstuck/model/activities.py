@@ -5,6 +5,7 @@ from __future__ import annotations
 from .doing import IDLE, OWN, STARTING, TRAINING, USER, WAITING, doing, fetch_of, place, user_frame, waits_for_user
 from .evidence import Evidence
 from .look import Gpu, Seen, Stack
+from .marks import between
 from .phrases import percent, short, size
 from .questions import newest_loader
 from .recorded import Process
@@ -26,16 +27,19 @@ def activities(evidence: Evidence) -> list[Activity]:
 def _recorded(process: Process, evidence: Evidence, seen: tuple[Seen, Stack] | None) -> list[Activity]:
     newest = newest_loader(process)
     found = []
+    others = [one for one in evidence.mains() if one is not process]
     if seen is not None and process.alive:
         look = _seen(evidence, *seen)
         have, need = (newest.batches, newest.length) if newest is not None else (None, None)
         unit = "batches" if newest is not None else ""
-        found.append(Activity(process.rank, look.doing, look.since_s, look.moving, have, need, unit, live=True))
-    elif newest is not None:
-        alive = process.alive
+        stands = between(process, others)
         found.append(
-            Activity(process.rank, newest.now, newest.now_since, alive, newest.batches, newest.length, "batches")
+            Activity(process.rank, look.doing, look.since_s, look.moving, have, need, unit, live=True, between=stands)
         )
+    elif newest is not None:
+        alive, stands = process.alive, between(process, others)
+        have, need = newest.batches, newest.length
+        found.append(Activity(process.rank, newest.now, newest.now_since, alive, have, need, "batches", between=stands))
     found += [
         Activity(process.rank, one.name, one.since, process.alive, one.have, one.need or None, one.unit)
         for one in process.progress

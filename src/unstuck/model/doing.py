@@ -49,6 +49,7 @@ COLLECTIVE, CHECKPOINT, COMPILING = "waiting in a collective", "saving a checkpo
 IMPORTING, SCANNING, LOGGING = "importing", "scanning files", "logging"
 USER, LOCK_FILE, BUILDING = "waiting for its user", "waiting for a lock file", "waiting for a build"
 TRAINING, VALIDATING, OWN = "training", "validating", "running its own code"
+LAUNCHED = "waiting for the ranks it has started"
 
 TABLE = (
     Known(USER, DEBUGGERS),
@@ -63,6 +64,7 @@ TABLE = (
     Known(CHECKPOINT, ("torch/serialization.py",), ("save", "_save", "_legacy_save")),
     Known(CHECKPOINT, SAVERS, ("save", "async_save", "save_file", "save_model", "_tobytes", "_flatten")),
     Known(COLLECTIVE, ("torch/distributed/distributed_c10d.py", "torch/distributed/c10d_logger.py")),
+    Known(LAUNCHED, ("torch/multiprocessing/spawn.py",), ("join",)),
     Known(LOGGING, LOGGERS),
     Known(SCANNING, ("/os.py", "<frozen os>"), ("walk", "_walk", "scandir")),
     Known(SCANNING, ("/glob.py", "/pathlib.py", "fsspec/"), ("glob", "rglob", "_iglob", "_glob1", "iterdir", "find")),
@@ -70,6 +72,10 @@ TABLE = (
     Known(IMPORTING, ("importlib._bootstrap>",), ("_find_and_load", "exec_module", "_call_with_frames_removed")),
     Known(EXITING, ("threading.py",), ("_shutdown",)),
     Known(EXITING, ("multiprocessing/util.py",), ("_exit_function",)),
+)
+MEETING = (
+    Known(COLLECTIVE, ("torch/distributed/distributed_c10d.py",), ("init_process_group",)),
+    Known(COLLECTIVE, ("torch/distributed/rendezvous.py", "torch/distributed/elastic/rendezvous/")),
 )
 MEANS, ENDS = (TRAINING, IMPORTING), (FETCHING, COMPILING, CHECKPOINT, LOGGING)  # what may be done for what
 FRAMEWORK_IDLE = (Known(USER, KERNELS), Known(USER, ("asyncio/base_events.py",), ("_run_once",)))
@@ -94,7 +100,7 @@ def doing(stack: Stack) -> str:
 
 
 def waits_for_ranks(frames: list[Frame]) -> bool:
-    """In native code of torch.distributed, as DDP waits inside backward and forward, and whoever calls `work.wait()`."""
+    """In native code of torch.distributed, as DDP does inside backward and forward, and `work.wait()`."""
     inner = takewhile(lambda one: one.native, frames)
     return any(one.function.startswith("c10d::") and one.function.endswith(NATIVE_WAITS) for one in inner)
 
@@ -113,6 +119,11 @@ def is_idle_worker(calls: list[Frame]) -> bool:
             inner = calls[:number]
             return bool(inner) and inner[-1].name == "get" and "multiprocessing/queues.py" in inner[-1].file
     return False
+
+
+def meets(stack: Stack) -> bool:
+    """It waits for the other ranks to be there at all: its process group is being made."""
+    return any(one.matches(frame) for frame in stack.calls for one in MEETING)
 
 
 def waits_for_workers(stack: Stack) -> bool:

@@ -6,26 +6,26 @@ whatever the others call next; from there on every pair is shifted, until one do
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from .distributed import Collective
-from .evidence import Evidence
-from .places import Place
-from .recorded import Process
+from .ranks import Stand
 
 # Collectives to which all ranks bring the same sizes; in the others, as scatter, they need not.
 SAME_SIZES = ("all_reduce", "allreduce", "broadcast", "barrier")
-BLOCK = 32  # collectives in a row that one rank alone may have called: a whole validation with a gather for each batch
+BLOCK = 64  # collectives in a row that one rank alone may have called: a whole validation with a gather for each batch
+INSIDE_DDP = ("backward", "__call__", "_wrapped_call_impl", "_call_impl", "forward")
 
 
 class Parting(NamedTuple):
-    """The first call that some ranks made and the others did not."""
+    """Calls that some ranks made and the others did not."""
 
     extra: list[Collective]  # in order, of the first of `ranks`
-    ranks: list[int]  # who called it
+    ranks: list[int]  # who called them
     others: list[int]  # who did not
-    instead: Collective | None  # what the first of the others called at that place; None: nothing
-    certain: bool  # the sequences agree again once these calls are left out, or the others never call that line
+    instead: Collective | None  # what the first of the others called at that place; None: nothing, or it is not known
+    pairs: int = 0  # of calls after these that agree, once they are left out
 
     @property
     def first(self) -> Collective:
@@ -38,6 +38,12 @@ class Traces(NamedTuple):
     by_rank: dict[int, dict[int, Collective]]
     first: int
     last: int  # of the rank that came furthest
+    batches: dict[int, int]  # that each rank has trained on
+    died: set[int]  # ranks that died in a collective: an error, too, makes it count as finished
+
+    def waits(self, rank: int, number: int) -> bool:
+        call = self.at(rank, number)
+        return call is not None and (not call.finished or rank in self.died)
 
     def at(self, rank: int, number: int) -> Collective | None:
         return self.by_rank[rank].get(number)
@@ -46,27 +52,36 @@ class Traces(NamedTuple):
         return [one for number, one in sorted(self.by_rank[rank].items()) if number >= begin]
 
 
-def traces(evidence: Evidence) -> Traces | None:
-    """None: fewer than two ranks have told theirs."""
-    found = {one.rank: _by_sequence(one) for one in evidence.ranks() if one.rank is not None and one.collectives}
-    found = {rank: calls for rank, calls in found.items() if calls}
-    if len(found) < 2:
-        return None
-    return Traces(found, max(map(min, found.values())), max(map(max, found.values())))
-
-
-def parted(evidence: Evidence) -> Parting | None:
-    """None: as far as they go, the ranks called the same."""
-    told = traces(evidence)
+def parted(stands: list[Stand]) -> Parting | None:
+    """The first calls that only some ranks made. None: as far as is known, all called the same."""
+    told = traces(stands)
     number = None if told is None else _first_misfit(told)
     if told is None or number is None:
         return None
-    begin = _shifted_since(told, number)
-    for start in range(begin, number + 1):
-        found = _extra_at(told, start)
-        if found is not None and (found.certain or start == number):
-            return found
+    for start in range(_shifted_since(told, number), number + 1):
+        options = list(_options(told, start))
+        if options and (start == number or options[0].pairs):
+            return options[0]
     return None
+
+
+def traces(stands: list[Stand]) -> Traces | None:
+    """None: fewer than two ranks have told theirs."""
+    found = {one.rank: _by_sequence(one) for one in stands}
+    found = {rank: calls for rank, calls in found.items() if calls}
+    if len(found) < 2:
+        return None
+    died = {one.rank for one in stands if one.waits and one.death is not None}
+    return Traces(found, max(map(min, found.values())), max(map(max, found.values())), trained(stands), died)
+
+
+def trained(stands: list[Stand]) -> dict[int, int]:
+    """Batches that each rank has trained on."""
+    return {
+        one.rank: sum(loader.batches for loader in one.process.loaders if loader.optimizer_steps)
+        for one in stands
+        if one.process is not None
+    }
 
 
 def same(one: Collective | None, other: Collective | None) -> bool:
@@ -81,22 +96,22 @@ def fits(one: Collective, other: Collective) -> bool:
 
 
 def line_of(one: Collective) -> tuple[str, int] | None:
-    where: Place | None = one.where
-    return None if where is None else (where.file, where.line)
+    return None if one.where is None else (one.where.file, one.where.line)
 
 
-def _by_sequence(process: Process) -> dict[int, Collective]:
-    return {one.sequence: one for one in process.collectives if not one.group}
+def _by_sequence(stand: Stand) -> dict[int, Collective]:
+    calls = stand.process.collectives if stand.process is not None else []
+    return {one.sequence: one for one in calls if not one.group}
 
 
 def _first_misfit(told: Traces) -> int | None:
-    """The first number at which the ranks' calls cannot be the same, or at which somebody waits and another has none."""
+    """The first number whose calls cannot be one; or at which somebody waits, and others have called nothing."""
     for number in range(told.first, told.last + 1):
         calls = [told.at(rank, number) for rank in told.by_rank]
         made = [one for one in calls if one is not None]
         if any(not fits(made[0], one) for one in made[1:]):
             return number
-        if len(made) < len(calls) and any(not one.finished for one in made):
+        if len(made) < len(calls) and any(told.waits(rank, number) for rank in told.by_rank):
             return number
     return None
 
@@ -113,28 +128,30 @@ def _agree(told: Traces, number: int) -> bool:
     return all(same(calls[0], one) for one in calls[1:])
 
 
-def _extra_at(told: Traces, start: int) -> Parting | None:
-    """Split the ranks by what they called at this number: which side's call is the one too many?"""
+def _options(told: Traces, start: int) -> Iterator[Parting]:
+    """Split the ranks by what they called at this number; either side's call may be too many. The likelier first."""
     sides = _sides(told, start)
     if len(sides) != 2:
-        return None
+        return
     one, other = sides
-    options = [
-        found for mine, theirs in ((one, other), (other, one)) if (found := _left_out(told, mine, theirs, start))
-    ]
-    certain = [found for found in options if found.certain]
-    if len(certain) == 1:
-        return certain[0]
-    return min(options, key=_likely, default=None)
+    both = [_left_out(told, mine, theirs, start) for mine, theirs in ((one, other), (other, one))]
+    yield from sorted((found for found in both if found is not None), key=lambda found: _likely(told, found))
 
 
-def _likely(found: Parting) -> tuple[bool, int, int]:
-    """Where nothing tells the sides apart: a call that DDP makes for itself, or that most ranks make, is no mistake."""
-    return found.first.calls == "backward", len(found.ranks) - len(found.others), found.ranks[0]
+def _likely(told: Traces, found: Parting) -> tuple[bool, bool, int, bool, int, int]:
+    """How little speaks for it. Best is that all agrees once the calls are left out; then, that only they call it.
+
+    Where nothing tells the sides apart: who called something too many has come less far; what DDP calls by itself, or
+    most ranks call, is no mistake.
+    """
+    known = any(line_of(one) == line_of(found.first) for rank in found.others for one in told.by_rank[rank].values())
+    ahead = told.batches.get(found.ranks[0], 0) - told.batches.get(found.others[0], 0)
+    inside = found.first.calls in INSIDE_DDP
+    return not found.pairs, known, ahead, inside, len(found.ranks) - len(found.others), found.ranks[0]
 
 
 def _sides(told: Traces, number: int) -> list[list[int]]:
-    """Ranks that called the same, those who called nothing last."""
+    """Ranks that called the same."""
     sides: list[list[int]] = []
     for rank in told.by_rank:
         call = told.at(rank, number)
@@ -143,7 +160,7 @@ def _sides(told: Traces, number: int) -> list[list[int]]:
             sides.append([rank])
         else:
             side.append(rank)
-    return sorted(sides, key=lambda side: told.at(side[0], number) is None)
+    return sides
 
 
 def _alike(one: Collective | None, other: Collective | None) -> bool:
@@ -151,23 +168,24 @@ def _alike(one: Collective | None, other: Collective | None) -> bool:
 
 
 def _left_out(told: Traces, mine: list[int], theirs: list[int], start: int) -> Parting | None:
-    """As if the first calls of one side from here on were too many."""
+    """As if the first calls of one side from here on were too many: as few as make the rest agree."""
     calls, rest = told.calls(mine[0], start), told.calls(theirs[0], start)
     if not calls:
         return None
-    alone = [one for one in calls if not _ever_called(told, theirs, one)]
-    for length in range(1, min(len(calls), BLOCK) + 1):
+    instead = rest[0] if rest else None
+    for length in range(1, min(len(calls) - 1, BLOCK) + 1):
         shifted = list(zip(calls[length:], rest, strict=False))
         if shifted and all(same(one, other) for one, other in shifted):
-            return Parting(calls[:length], mine, theirs, rest[0] if rest else None, certain=True)
-    never = calls[0] in alone
-    return Parting(calls[:1], mine, theirs, rest[0] if rest else None, certain=never and not shifted_both(calls, rest))
+            return Parting(calls[:length], mine, theirs, instead, len(shifted))
+    return Parting(_alone(told, calls, theirs), mine, theirs, instead)
 
 
-def shifted_both(calls: list[Collective], rest: list[Collective]) -> bool:
-    """Both sides went on for long after this call without ever agreeing again: then it says little."""
-    return min(len(calls), len(rest)) > BLOCK
-
-
-def _ever_called(told: Traces, ranks: list[int], call: Collective) -> bool:
-    return any(line_of(one) == line_of(call) for rank in ranks for one in told.by_rank[rank].values())
+def _alone(told: Traces, calls: list[Collective], theirs: list[int]) -> list[Collective]:
+    """The first call, and those after it that the other side never makes either."""
+    lines = {line_of(one) for rank in theirs for one in told.by_rank[rank].values()}
+    found = calls[:1]
+    for one in calls[1:BLOCK]:
+        if line_of(one) in lines:
+            break
+        found.append(one)
+    return found

@@ -5,33 +5,27 @@ Live stacks know best. Then come what the recording says is open, torch's Flight
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from .distributed import Collective, Span
-from .doing import COLLECTIVE, doing, place, user_frame
+from .doing import COLLECTIVE, TRAINING, doing, place, user_frame
 from .evidence import Evidence
+from .first_dead import BY_ITSELF, FINISHED, LOST, TIMED_OUT, TOLD_TO_GO, Death, deaths
 from .look import Frame, Seen, Stack
 from .phrases import short, who
 from .places import Place
-from .questions import is_users, user_line
+from .questions import is_users
 from .recorded import Failure, Process
-from .standing import main_stack
+from .standing import idles, in_futex, main_stack
 
 C10D = "torch/distributed/distributed_c10d.py"
 DDP = "torch/nn/parallel/distributed.py"
-TOGETHER = ("barrier", "monitored_barrier", "wait_for_everyone")  # spans in which one waits for all the others
-BACKWARD = ("_engine_run_backward", "backward", "run_backward")
-# How gloo, NCCL and the store say that another rank is gone, or did not come in time.
-LOST = (
-    "Connection closed by peer",
-    "Connection reset by peer",
-    "Socket closed",
-    "Broken pipe",
-    "remote process exited",
-    "recvValue failed",
-    "failed to pass monitoredBarrier",
-)
-LATE = ("Timed out waiting", "Watchdog caught collective operation timeout", "timed out", "Socket Timeout")
+TOGETHER = ("barrier", "monitored_barrier", "wait_for_everyone", "DistributedDataParallel")  # one waits for all there
+BACKWARD = ("backward", "_engine_run_backward")
+FORWARD = ("__call__", "_wrapped_call_impl", "_call_impl", "forward")
+A_COLLECTIVE = "a collective"
+MANY = 8  # ranks that are named one by one
 
 
 class Stand(NamedTuple):
@@ -40,26 +34,40 @@ class Stand(NamedTuple):
     rank: int
     process: Process | None  # as it is recorded
     seen: Seen | None  # live
-    stack: Stack | None
+    stack: Stack | None = None
     call: str = ""  # barrier, all_reduce, backward, forward …
     where: Place | None = None  # the user's line
     doing: str = ""  # of a live one
-    failed: Failure | None = None  # what ended it
-    ended: bool = False  # by itself, without an error
+    death: Death | None = None
 
     @property
     def waits(self) -> bool:
         return bool(self.call)
 
     @property
-    def pid(self) -> int:
-        known = self.seen or self.process
-        return known.pid if known is not None else 0
+    def ended(self) -> bool:
+        """By itself, without an error."""
+        return self.death is not None and self.death.how == FINISHED
 
     @property
-    def node(self) -> str:
+    def sent_away(self) -> bool:
+        """Its launcher ended it, because of another rank."""
+        return self.death is not None and self.death.how == TOLD_TO_GO
+
+    @property
+    def failed(self) -> Failure | None:
+        """The exception that ended it."""
+        return self.death.failure if self.death is not None else None
+
+    @property
+    def pid(self) -> int | None:
         known = self.seen or self.process
-        return known.node if known is not None else ""
+        return known.pid if known is not None else None
+
+    @property
+    def node(self) -> str | None:
+        known = self.seen or self.process
+        return known.node if known is not None else None
 
     @property
     def name(self) -> str:
@@ -69,7 +77,7 @@ class Stand(NamedTuple):
 
     @property
     def spot(self) -> str:
-        """Backward at train.py:31."""
+        """`backward at train.py:31`."""
         return f"{self.call or 'code of its own'}{f' at {short(self.where)}' if self.where is not None else ''}"
 
 
@@ -77,18 +85,30 @@ def stand(evidence: Evidence) -> list[Stand]:
     """Every rank that is known, live or recorded, by rank."""
     live = {one.rank: one for one in evidence.processes or () if _is_rank(one)}
     told = {one.rank: one for one in evidence.ranks()}
+    ended = {one.process.pid: one for one in deaths(evidence)} if told else {}
     numbers = sorted(number for number in {*live, *told} if number is not None)
-    return [_stand(evidence, number, told.get(number), live.get(number)) for number in numbers]
+    return [_stand(evidence, number, told.get(number), live.get(number), ended) for number in numbers]
 
 
 def waiting(evidence: Evidence) -> list[Stand]:
-    """Ranks that stand in a collective."""
+    """Ranks that stand in a collective, or did when they died of it."""
     return [one for one in stand(evidence) if one.waits]
 
 
 def elsewhere(evidence: Evidence) -> list[Stand]:
     """Live ranks that stand in none."""
     return [one for one in stand(evidence) if not one.waits and one.seen is not None]
+
+
+def all_wait(evidence: Evidence) -> list[Stand]:
+    """Where all ranks stand, if each waits for others, has died of that, was told to go, or has ended. Else none.
+
+    While one is anywhere else, or has died by itself, its own story explains that the others wait.
+    """
+    stands = stand(evidence)
+    waits = any(one.waits and not one.sent_away for one in stands)
+    rest = all(one.waits or one.ended or one.sent_away for one in stands)
+    return stands if len(stands) > 1 and waits and rest else []
 
 
 def unfinished(process: Process) -> Collective | None:
@@ -98,105 +118,120 @@ def unfinished(process: Process) -> Collective | None:
 
 def lost_a_peer(failure: Failure | None) -> bool:
     """This rank was ended by the end of another: never a root."""
-    return failure is not None and any(words in failure.message for words in LOST)
+    return failure is not None and any(LOST.search(text) for text in _texts(failure))
 
 
 def timed_out(failure: Failure | None) -> bool:
-    """In a collective, or in a meeting of the ranks."""
-    return failure is not None and any(words in failure.message for words in LATE)
+    """In a collective: what it waited for is the root."""
+    return failure is not None and any(TIMED_OUT.search(text) for text in _texts(failure))
 
 
-def listed(ranks: list[int]) -> str:
-    """Rank 1; ranks 1 and 3; ranks 1, 2 and 3; 63 other ranks."""
-    if len(ranks) == 1:
-        return f"rank {ranks[0]}"
-    if len(ranks) > 8:
-        return f"{len(ranks)} ranks"
-    return f"ranks {', '.join(map(str, ranks[:-1]))} and {ranks[-1]}"
+def listed(ranks: Iterable[int]) -> str:
+    """`rank 1`; `ranks 1 and 3`; `ranks 1, 2 and 3`; `63 ranks`."""
+    known = list(ranks)
+    if len(known) == 1:
+        return f"rank {known[0]}"
+    if len(known) > MANY:
+        return f"{len(known)} ranks"
+    return f"ranks {', '.join(map(str, known[:-1]))} and {known[-1]}"
 
 
-def told(waiting: list[Stand]) -> list[str]:
-    """What the ranks wait in, a line for each place: `ranks 0, 2 and 3 wait in backward at train.py:31`."""
-    spots: dict[str, list[int]] = {}
-    for one in waiting:
-        spots.setdefault(one.spot, []).append(one.rank)
-    return [f"{listed(ranks)} wait{'s' * (len(ranks) == 1)} in {spot}" for spot, ranks in spots.items()]
+def told(stands: list[Stand]) -> list[str]:
+    """What ranks wait in, a line for each place: `ranks 0, 2 and 3 wait in backward at train.py:31`."""
+    spots: dict[tuple[str, bool], list[int]] = {}
+    for one in stands:
+        if one.waits:
+            spots.setdefault((one.spot, one.death is not None), []).append(one.rank)
+    found = []
+    for (spot, died), ranks in spots.items():
+        waits = "waited" if died else "wait" if len(ranks) > 1 else "waits"
+        found.append(f"{listed(ranks)} {waits} in {spot}" + (" and died there" if died else ""))
+    ended = [one.rank for one in stands if one.ended]
+    sent = [one.rank for one in stands if one.sent_away and not one.waits]
+    found += [f"{listed(ended)} had come to the end of the script"] if ended else []
+    return found + ([f"{listed(sent)} {'were' if len(sent) > 1 else 'was'} told to go"] if sent else [])
 
 
-def call_of(stack: Stack) -> tuple[str, Place | None]:
-    """The collective that a waiting thread is in, as its user would call it, and the user's line."""
-    own = user_frame(stack.calls)
-    return _called([one for one in _up_to(stack.calls, own)]), place(own)
-
-
-def _up_to(calls: list[Frame], own: Frame | None) -> list[Frame]:
-    return calls if own is None else calls[: calls.index(own)]
-
-
-def _called(inner: list[Frame]) -> str:
-    """The outermost function of torch.distributed, else what DDP was doing."""
-    public = [one.name for one in inner if C10D in one.file and not one.name.startswith("_")]
-    if public:
-        return public[-1]
-    if any(one.name in BACKWARD for one in inner):
+def entry_name(entry: Collective) -> str:
+    """What the user's line called: DDP calls all_reduce from inside backward, broadcast from inside forward."""
+    if entry.calls in BACKWARD:
         return "backward"
-    ddp = [one.name for one in inner if DDP in one.file]
-    if "__init__" in ddp:
-        return "DistributedDataParallel()"
-    return "forward" if ddp else "a collective"
+    if entry.calls in FORWARD:
+        return "forward"
+    return "DistributedDataParallel" if entry.calls == "__init__" else entry.operation
+
+
+def _texts(failure: Failure) -> list[str]:
+    return [failure.message, *(message for _, message in failure.causes)]
 
 
 def _is_rank(seen: Seen) -> bool:
     return seen.role == "main" and seen.rank is not None and not seen.ended
 
 
-def _stand(evidence: Evidence, rank: int, process: Process | None, seen: Seen | None) -> Stand:
+def _stand(evidence: Evidence, rank: int, process: Process | None, seen: Seen | None, ended: dict[int, Death]) -> Stand:
     stack = main_stack(evidence, seen.pid) if seen is not None else None
     if seen is not None and stack is not None:
-        what = doing(stack)
-        call, where = call_of(stack) if what == COLLECTIVE else ("", place(user_frame(stack.calls)))
-        return Stand(rank, process, seen, stack, call, where, what)
+        what = COLLECTIVE if _rests_in_step(seen, stack, process) else doing(stack)
+        call, where = _of_calls(stack.calls)
+        return Stand(rank, process, seen, stack, call if what == COLLECTIVE else "", where, what)
     if process is None:
-        return Stand(rank, None, seen, None)
-    failure = process.failure if process.failure is not None and process.failure.how == "uncaught" else None
-    if process.ended is not None and failure is None and not process.alive:
-        return Stand(rank, process, seen, None, ended=True)
-    call, where = _recorded(process, failure)
-    return Stand(rank, process, seen, None, call, where, failed=failure)
+        return Stand(rank, None, seen)
+    death = ended.get(process.pid)
+    if death is not None and death.how == FINISHED:
+        return Stand(rank, process, seen, death=death)
+    call, where = _recorded(process, death)
+    return Stand(rank, process, seen, None, call, where, death=death)
 
 
-def _recorded(process: Process, failure: Failure | None) -> tuple[str, Place | None]:
-    span = _open_span(process, failure)
+def _rests_in_step(seen: Seen, stack: Stack, process: Process | None) -> bool:
+    """Its native calls could not be seen, but it sleeps in a step, or torch knows what it has not finished."""
+    task = seen.main_task
+    blind = not any(one.native for one in stack.frames)
+    rests = doing(stack) == TRAINING and idles(task, seen.looked) and in_futex(task) and stack.unchanged
+    return rests and (blind or (process is not None and unfinished(process) is not None))
+
+
+def _of_calls(calls: list[Frame]) -> tuple[str, Place | None]:
+    """The collective that a thread is in, as its user would call it, and the user's line. Innermost first."""
+    own = user_frame(calls)
+    inner = calls if own is None else calls[: calls.index(own)]
+    public = [one.name for one in inner if C10D in one.file and not one.name.startswith("_")]
+    ddp = [one.name for one in inner if DDP in one.file]
+    if public:
+        return public[-1], place(own)
+    if any(one.name in BACKWARD for one in inner):
+        return "backward", place(own)
+    if "__init__" in ddp:
+        return "DistributedDataParallel", place(own)
+    return "forward" if ddp else A_COLLECTIVE, place(own)
+
+
+def _recorded(process: Process, death: Death | None) -> tuple[str, Place | None]:
+    """Of one that nobody sees any more: what it was in, unless it died of something else."""
+    if death is not None and death.failure is not None and death.how in BY_ITSELF:
+        return "", death.where
+    span = _open_span(process, death)
     if span is not None:
         return span.name, span.where
     entry = unfinished(process)
     if entry is not None:
         return entry_name(entry), entry.where
-    if failure is not None and (lost_a_peer(failure) or timed_out(failure)):
-        return _raised_in(failure), user_line(failure)
-    return "", None
+    return _in_frames(process, death)
 
 
-def _open_span(process: Process, failure: Failure | None) -> Span | None:
+def _open_span(process: Process, death: Death | None) -> Span | None:
     """A barrier it is in, or one that the exception came from which ended it."""
     spans = [one for one in process.spans if one.name in TOGETHER]
-    return next((one for one in spans if one.ended is None or (failure is not None and one.failed)), None)
+    return next((one for one in reversed(spans) if one.ended is None or (death is not None and one.failed)), None)
 
 
-def entry_name(entry: Collective) -> str:
-    """What the user's line called, where that is a name of theirs: DDP calls all_reduce from inside backward."""
-    if entry.calls in BACKWARD:
-        return "backward"
-    if entry.calls in ("_wrapped_call_impl", "_call_impl", "forward"):
-        return "forward"
-    return "DistributedDataParallel()" if entry.calls == "__init__" else entry.operation
-
-
-def _raised_in(failure: Failure) -> str:
-    """By the frames of an exception, the innermost last."""
-    inner = []
-    for one in reversed(failure.frames):
-        if is_users(one):
-            break
-        inner.append(Frame(one.file, one.line, one.function))
-    return _called(inner)
+def _in_frames(process: Process, death: Death | None) -> tuple[str, Place | None]:
+    """By the calls it was in when an exception, or native code, ended it."""
+    if death is None:
+        return "", None
+    places = death.failure.frames if death.failure is not None else process.crash or process.crash_beside
+    frames = [Frame(one.file, one.line, one.function) for one in reversed(places)]
+    call, where = _of_calls(frames)
+    in_torch = bool(frames) and not is_users(place(frames[0]))
+    return (call, where) if in_torch and call != A_COLLECTIVE else ("", where)

@@ -115,6 +115,7 @@ class Loader(msgspec.Struct, frozen=True, omit_defaults=True):
     spiked_of: float = 0.0  # seconds of looping among which these were looked for
     recent_waits: list[float] = []  # the newest of the newest pass, in order, without its first batch
     containers: dict[str, int] = {}  # lists, dicts and the like among the dataset's attributes: how many items each has
+    files: dict[str, int] = {}  # those of them that hold paths or addresses
     ended: list[Pass] = []  # the first sixteen, then those that brought another number of batches than the one before
     states: list[State] = []  # of the main process's own copy of the dataset
     resumed: list[float] = []  # when a saved state was loaded into it
@@ -275,6 +276,7 @@ class Process(msgspec.Struct, frozen=True, omit_defaults=True):
     trace_refused: str = ""  # why there is nothing, where it was asked
     phases: list[Phase] = []  # the newest, in the order of their beginning
     crash: list[Place] = []  # its Python stack when native code crashed it, the innermost last; paths may be shortened
+    crash_beside: list[Place] = []  # the same of its main thread, where the thread that crashed was none of Python's
 
     @property
     def failure(self) -> Failure | None:

@@ -69,6 +69,7 @@ class Activity(msgspec.Struct, frozen=True):
     need: int | None = None
     unit: str = ""
     live: bool = False  # seen at this moment, not read from a recording
+    between: str = ""  # between which marks of the log it stands
 
 
 class Spent(msgspec.Struct, frozen=True):
@@ -118,6 +119,7 @@ class Report(msgspec.Struct, frozen=True):
     state: str
     findings: list[Finding] = []
     activities: list[Activity] = []
+    meaning: str = ""  # what it means that the ranks stand between these marks
     spent: list[Spent] = []
     not_checked: list[NotChecked] = []
     overhead: Overhead = Overhead()

@@ -2,7 +2,18 @@
 
 from __future__ import annotations
 
-from .doing import BUILDING, ENDING, LOCK_FILE, TRAINING, WAITING, doing, fetch_of, is_idle_worker, user_frame
+from .doing import (
+    BUILDING,
+    ENDING,
+    LOCK_FILE,
+    TRAINING,
+    WAITING,
+    doing,
+    fetch_of,
+    is_idle_worker,
+    meets,
+    user_frame,
+)
 from .evidence import Evidence
 from .look import Frame, Seen, Stack, Task, own_calls
 from .recorded import Fetching, Process
@@ -85,7 +96,7 @@ def standing(evidence: Evidence, seen: Seen, stack: Stack) -> float:
     The watcher's clock knows best, then the recording. Without them: for as long as the thread has not run at all; or
     for as long as it was looked at, if it was in one and the same sample, or asking for one and the same lock, all the
     time. A thread that sleeps at the same line at two looks may have come round in between. Neither counts beyond the
-    moment at which it last passed on a batch or an index.
+    moment at which it last passed on a batch or an index. Who waits to meet the other ranks asks for them, too.
     """
     process = recorded(evidence, seen)
     if process is not None and evidence.stall is not None:
@@ -93,7 +104,7 @@ def standing(evidence: Evidence, seen: Seen, stack: Stack) -> float:
     if process is not None and evidence.looked_at is not None:
         return max(evidence.looked_at - process.last_sign, 0.0)
     known = [seen.main_task.still or 0.0]
-    if same_sample(stack) or (doing(stack) in ASKING and same_place(stack)):
+    if same_sample(stack) or ((doing(stack) in ASKING or meets(stack)) and same_place(stack)):
         known.append(seen.looked)
     handed = last_handed(evidence, seen)
     return max(known) if handed is None else min(max(known), handed)

@@ -45,7 +45,7 @@ def _role(seen: Seen, commands: dict[int, list[str]], calls: list[Frame]) -> str
         return "worker"
     if not tree.is_python(seen.pid) and not calls:
         return "helper"
-    if tree.is_launcher(seen.pid):
+    if tree.is_launcher(seen.pid) or _waits_for_spawned(calls):
         return "launcher"
     if _started_by_multiprocessing(seen, commands) and not _has_group(seen) and _spawned_rank(calls) is None:
         return "main" if kernel.environment(seen.pid).get("RANK") and not _forked(seen, commands) else "child"
@@ -62,6 +62,11 @@ def _spawned_rank(calls: list[Frame]) -> int | None:
     frame = next((one for one in calls if one.name == "_wrap" and SPAWN in one.file), None)
     number = frame.locals.get("i", "") if frame is not None else ""
     return int(number) if number.isdigit() else None
+
+
+def _waits_for_spawned(calls: list[Frame]) -> bool:
+    """It has started ranks and waits for their end, though they may be gone by the time they are looked at."""
+    return any(one.name == "join" and SPAWN in one.file for one in calls)
 
 
 def _with_launchers(seen: list[Seen]) -> list[Seen]:

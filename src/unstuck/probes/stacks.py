@@ -31,6 +31,8 @@ KEPT = {
     "torch/utils/cpp_extension.py": ("build_directory",),
     "filelock": ("lock_filename",),
     "torch/multiprocessing/spawn.py": ("i",),
+    "torch/distributed/rendezvous.py": ("hostname", "port", "rank", "world_size"),
+    "torch/distributed/distributed_c10d.py": ("rank", "world_size", "init_method"),
 }
 RANKS = ("rank", "local_rank", "global_rank")  # and these of anybody's, where they are plain numbers
 

@@ -14,9 +14,11 @@ from ..model.recorded import Failure, Fetching, Loader, Process, Progress, Stage
 from . import ranks, told
 from .crashes import crash_of
 from .data_facts import graphs, of_fetching, of_loader
+from .phases import phases
 from .prepared import prepared
 from .reader import FETCH_KINDS, LOADER_KINDS, BoardEntry, Recording
 from .sampling import sampling
+from .wrapped import wrapped
 
 PHASES = {
     Kind.LOADER: "about to ask for a batch",
@@ -49,6 +51,8 @@ class Facts:
         role = f.ROLES[header[f.H_ROLE]] if header[f.H_ROLE] < len(f.ROLES) else "other"
         ended = header[f.H_ENDED]
         traced, at = ranks.collectives(self.recording.path, self.run_started)
+        saved = told.saved(self.recording, self.notes, self.at)
+        crash, beside = crash_of(self.recording.path)
         return Process(
             node=node_of(self.recording.path),
             pid=header[f.H_PID],
@@ -79,11 +83,14 @@ class Facts:
             thread_names_at_fork=self._thread_names(),
             graphs=graphs(self),
             metrics=told.metrics(self.recording, self.board, self.at),
-            saved=told.saved(self.recording, self.notes, self.at),
-            crash=crash_of(self.recording.path),
+            saved=saved,
+            crash=crash,
+            crash_beside=beside,
             attempt=header[f.H_ATTEMPT],
             group=ranks.group(self),
             spans=ranks.spans(self),
+            wrapped=wrapped(self),
+            phases=phases(self, saved, self.at),
             prepared=prepared(self),
             collectives=traced,
             traced=at,

@@ -32,4 +32,5 @@ def _prepared(facts: Noted, one: list[int]) -> Prepared:
 
 def _loading(told: dict[str, Any] | None) -> dict[str, Any]:
     """What is not known stays at its default."""
-    return {name: value for name, value in (told or {}).items() if name in Loading.__struct_fields__ and value is not None}
+    fields = Loading.__struct_fields__
+    return {name: value for name, value in (told or {}).items() if name in fields and value is not None}

@@ -21,7 +21,7 @@ def judge_one(rule: Rule, evidence: Evidence) -> Judgement:
         return Judgement(rule.name, "unknown", missing=missing)
     try:
         findings = [
-            msgspec.structs.replace(finding, rule=rule.name, symptom=rule.explains.value)
+            msgspec.structs.replace(finding, rule=rule.name, symptom=finding.symptom or rule.explains.value)
             for finding in rule.check(evidence)
         ]
     except Exception as error:  # noqa: BLE001  (any bug of one rule is that rule's verdict)
@@ -61,18 +61,21 @@ def _with_worst_symptom(finding: Finding, all_of_them: list[Finding]) -> Finding
 def _above(name: str, present: set[str]) -> list[str]:
     """Rules that were found and outrank this one, by their own word or by its."""
     rules = all_rules()
-    anything = ANYTHING in rules[name].behind
     return [
         other
         for other in sorted(present)
-        if name in rules[other].outranks
-        or other in rules[name].behind
-        or (anything and other != name and _stands_alone(rules[other]) and other not in rules[name].outranks)
+        if name in rules[other].outranks or other in rules[name].behind or _stands_behind(rules[name], rules[other])
     ]
 
 
+def _stands_behind(rule: Rule, other: Rule) -> bool:
+    """Behind anything, or anything of the other's kind; but neither behind what it outranks nor who stands so, too."""
+    wide = ANYTHING in rule.behind or other.explains in rule.behind
+    return wide and other.name not in (rule.name, *rule.outranks) and _stands_alone(other)
+
+
 def _stands_alone(rule: Rule) -> bool:
-    return not rule.fallback and ANYTHING not in rule.behind
+    return not rule.fallback and not any(one == ANYTHING or isinstance(one, Symptom) for one in rule.behind)
 
 
 def _topmost(above: list[str], present: set[str]) -> str:

@@ -18,6 +18,7 @@ from ..model.report import Activity, Finding, Report, Spent
 
 MOST_RULES = 4  # that are named; more would bury the rest
 MOST_TIMES = 8  # rows: what comes after these is small
+STANDING = ("stuck", "unknown")  # states in which it matters where each rank stands
 COLOURS = {
     "crashed": "red",
     "stuck": "red",
@@ -115,10 +116,11 @@ def _spent(one: Spent) -> str:
     return f"{whose}: {one.what}{at}"
 
 
-def _activity(one: Activity) -> str:
-    """rank 0: waiting for data at train.py:12; 18 of 300 batches."""
+def _activity(one: Activity, *, stuck: bool) -> str:
+    """rank 0: waiting for data at train.py:12; 18 of 300 batches; in EPOCH 0 TRAINING, waiting for batch 19 of 300."""
     whose = "" if one.rank is None else f"rank {one.rank}: "
     have = "" if one.have is None else f"; {one.have:,}{f' of {one.need:,}' if one.need else ''} {one.unit}".rstrip()
+    have = f"; {one.between}" if stuck and one.between else have
     stands = "" if one.moving or one.since_s < 1 else f"; nothing of it has moved for {duration(one.since_s)}"
     return f"{whose}{one.doing}{have}{stands}"
 
@@ -130,7 +132,9 @@ def _rules(names: list[str]) -> str:
 def _show_footer(report: Report, console: Console, folder: str, roots: list[Finding]) -> None:
     table = _table()
     for number, one in enumerate(one for one in report.activities if one.live):
-        table.add_row("now" if number == 0 else "", Text(_activity(one)))
+        table.add_row("now" if number == 0 else "", Text(_activity(one, stuck=report.state in STANDING)))
+    if report.meaning and report.state in STANDING:
+        table.add_row("means", Text(report.meaning))
     for note in report.notes:
         table.add_row("note", Text(note, style="yellow"))
     for missing in report.not_checked:

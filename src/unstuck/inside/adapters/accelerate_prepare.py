@@ -1,4 +1,4 @@
-"""accelerate's `prepare_data_loader`, which `Accelerator.prepare` calls for every loader: the loader before and after."""
+"""accelerate's `prepare_data_loader`, which `Accelerator.prepare` calls for every loader: what it was and became."""
 
 from __future__ import annotations
 

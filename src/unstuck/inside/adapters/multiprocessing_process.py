@@ -1,4 +1,4 @@
-"""Functions run in a process of their own, by multiprocessing or `torch.multiprocessing.spawn`: how they end."""
+"""Functions that multiprocessing runs in a process of their own: how they end."""
 
 from __future__ import annotations
 
@@ -11,14 +11,12 @@ from ..guard import Guard, clean
 from ..patching import Undo, replace
 from ..process import process
 
-MODULES = ("multiprocessing.process", "torch.multiprocessing.spawn")
+MODULES = ("multiprocessing.process",)
 OWES = (f.Kind.EXCEPTION,)
 
 
 def install(module: ModuleType, guard: Guard) -> Undo:
-    if hasattr(module, "BaseProcess"):
-        return replace(module.BaseProcess, "run", lambda original: _run(original, guard))
-    return replace(module, "_wrap", lambda original: _wrap(original, guard))
+    return replace(module.BaseProcess, "run", lambda original: _run(original, guard))
 
 
 def _run(original: Any, guard: Guard) -> Any:
@@ -33,26 +31,3 @@ def _run(original: Any, guard: Guard) -> Any:
         guard.quietly(process.ended, f.ENDED_RUN)
 
     return run
-
-
-def _wrap(original: Any, guard: Guard) -> Any:
-    """`spawn` catches what its function raises, so it is met inside."""
-
-    def _wrap(fn: Any, *args: Any) -> None:
-        original(_Met(fn, guard), *args)
-
-    return _wrap
-
-
-class _Met:
-    def __init__(self, function: Any, guard: Guard) -> None:
-        self.function = function
-        self.guard = guard
-
-    def __call__(self, *args: Any) -> None:
-        try:
-            self.function(*args)
-        except Exception as error:
-            self.guard.quietly(exceptions.uncaught, error)
-            clean(error)
-            raise

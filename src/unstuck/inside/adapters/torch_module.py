@@ -23,8 +23,8 @@ def _train(original: Any, torch: Any, guard: Guard) -> Any:
 
     def train(self: Any, *args: Any, **kwargs: Any) -> Any:
         nonlocal inside
-        # Dynamo takes the question for a constant, so that it never sees what is ours.
-        if inside or torch.compiler.is_compiling():
+        # Dynamo takes the question for a constant, so that it never sees what is ours. torch 2.2 cannot be asked.
+        if inside or getattr(torch.compiler, "is_compiling", bool)():
             return original(self, *args, **kwargs)
         inside = True
         try:

@@ -6,14 +6,14 @@ import os
 from types import ModuleType
 from typing import Any
 
+from .. import exceptions, ranks
 from .. import format as f
-from .. import ranks
 from ..guard import Guard, clean
 from ..patching import Undo, replace, replace_everywhere, together
 from ..process import process
 
 MODULES = ("torch.multiprocessing.spawn",)
-OWES = ()
+OWES = (f.Kind.EXCEPTION,)
 
 
 def install(module: ModuleType, guard: Guard) -> Undo:
@@ -27,11 +27,27 @@ def _child(original: Any, guard: Guard) -> Any:
     def _wrap(function: Any, number: int, *rest: Any) -> None:
         guard.quietly(_is_rank, number)
         try:
-            original(function, number, *rest)
+            original(_Met(function, guard), number, *rest)
         finally:  # by an exception it leaves as SystemExit
             guard.quietly(process.conclude)
 
     return _wrap
+
+
+class _Met:
+    """torch catches what its function raises, and sends it to the parent: so it is met inside."""
+
+    def __init__(self, function: Any, guard: Guard) -> None:
+        self.function = function
+        self.guard = guard
+
+    def __call__(self, *args: Any) -> None:
+        try:
+            self.function(*args)
+        except Exception as error:
+            self.guard.quietly(exceptions.uncaught, error)
+            clean(error)
+            raise
 
 
 def _is_rank(number: object) -> None:

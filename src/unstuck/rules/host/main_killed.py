@@ -21,7 +21,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ...model.evidence import Evidence
-from ...model.phrases import duration, signal_name, who
+from ...model.first_dead import crashed_at
+from ...model.phrases import duration, line, signal_name, who
 from ...model.questions import SIGKILL, newest_loader, reached
 from ...model.report import Finding, Remedy, Symptom
 from ...model.rule import rule
@@ -35,8 +36,10 @@ def check(evidence: Evidence) -> Iterator[Finding]:
         process = evidence.process(seen.pid)
         if process is None or process.role != "main" or seen.status not in FATAL:
             continue
-        newest = newest_loader(process)
+        newest, place = newest_loader(process), crashed_at(process)
         told = [reached(newest), f"it was {newest.now}"] if newest is not None else []
+        if place is not None:
+            told.insert(0, f"native code crashed while it was at {line(place)} in {place.function}")
         yield Finding(
             cause=f"{signal_name(seen.status)} ended {who(process)}.",
             seen=[f"{who(process)} ended by {signal_name(seen.status)} after {duration(seen.at)}", *told],
@@ -45,6 +48,7 @@ def check(evidence: Evidence) -> Iterator[Finding]:
             rank=process.rank,
             pid=process.pid,
             onset_s=seen.at,
+            where=place,
         )
         return
 

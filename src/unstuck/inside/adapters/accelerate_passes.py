@@ -1,0 +1,62 @@
+"""The loaders that accelerate makes: they take a batch ahead, so that a pass over them ends later than it seems to.
+
+They fetch the next batch before they hand one on, to know which is the last. The DataLoader inside is exhausted while
+the loop's last body is still to run. Their own `begin` and `end` stand around a pass, and are called once in it.
+"""
+
+from __future__ import annotations
+
+from types import ModuleType
+from typing import Any
+
+from ..format import Kind
+from ..guard import Guard, clean
+from ..holdings import attributes_of
+from ..loaders import Entry, entry_of
+from ..patching import Undo, replace, together
+from ..preparing import base_of
+from ..process import process
+from ..recorder import clock
+
+MODULES = ("accelerate.data_loader",)
+OWES = (Kind.PASS_END,)
+
+
+def install(module: ModuleType, guard: Guard) -> Undo:
+    mixin = module.DataLoaderStateMixin
+    if "end" not in vars(mixin):  # who is not told of the end does not wait for it
+        raise AttributeError("DataLoaderStateMixin has no end")
+    return together(
+        replace(mixin, "begin", lambda original: _around(original, begins, guard)),
+        replace(mixin, "end", lambda original: _around(original, ends, guard)),
+    )
+
+
+def _around(original: Any, told: Any, guard: Guard) -> Any:
+    def call(self: Any, *args: Any, **kwargs: Any) -> Any:
+        guard.quietly(told, self)
+        try:
+            return original(self, *args, **kwargs)
+        except Exception as error:
+            clean(error)
+            raise
+
+    return call
+
+
+def begins(loader: Any) -> None:
+    entry = _entry(loader)
+    if entry is not None:
+        entry.handed_on = True
+
+
+def ends(loader: Any) -> None:
+    entry = _entry(loader)
+    cursor = entry.cursor if entry is not None else None
+    if cursor is not None and cursor.exhausted and cursor.recorder is process.recorder:
+        cursor.over(clock())
+
+
+def _entry(loader: Any) -> Entry | None:
+    base = base_of(loader)
+    return entry_of(base) if "dataset" in attributes_of(base) else None

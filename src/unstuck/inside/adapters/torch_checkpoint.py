@@ -1,0 +1,63 @@
+"""`torch.distributed.checkpoint`: checkpoints that all ranks save or load together, and wait for each other in.
+
+`async_save` calls `save` in a thread of torch's own, which is then what is recorded, when it has really been saved.
+"""
+
+from __future__ import annotations
+
+import sys
+from types import FrameType, ModuleType
+from typing import Any
+
+from ..format import SAVED_TOGETHER, Kind
+from ..guard import Guard, clean
+from ..holdings import attributes_of
+from ..patching import Undo, replace_everywhere, together
+from ..recorder import clock
+from ..spans import Span, begin
+from .torch_save import is_part, saved
+
+MODULES = ("torch.distributed.checkpoint.state_dict_saver", "torch.distributed.checkpoint.state_dict_loader")
+OWES = (Kind.SAVE, Kind.SPAN)
+NAMES = {"save": "checkpoint save", "load": "checkpoint load"}
+
+
+def install(module: ModuleType, guard: Guard) -> Undo:
+    return together(*(replace_everywhere(module, name, _make(name, guard)) for name in NAMES if name in vars(module)))
+
+
+def _make(name: str, guard: Guard) -> Any:
+    def make(original: Any) -> Any:
+        def call(*args: Any, **kwargs: Any) -> Any:
+            start = clock()
+            span = guard.result(_begin, name, sys._getframe(1), kwargs)
+            try:
+                result = original(*args, **kwargs)
+            except Exception as error:
+                if span is not None:
+                    guard.quietly(span.fails)
+                clean(error)
+                raise
+            if span is not None:
+                guard.quietly(span.ends)
+            if name == "save":
+                guard.quietly(saved, _target(args, kwargs), start, SAVED_TOGETHER)
+            return result
+
+        return call
+
+    return make
+
+
+def _begin(name: str, frame: FrameType, kwargs: dict[str, Any]) -> Span | None:
+    """Where ranks do it together. In the background nobody waits in it."""
+    distributed: Any = sys.modules.get("torch.distributed.distributed_c10d")
+    alone = kwargs.get("no_dist") is True or distributed is None or not distributed.is_initialized()
+    return None if alone or is_part(frame) else begin(NAMES[name], frame)
+
+
+def _target(args: tuple[Any, ...], kwargs: dict[str, Any]) -> object:
+    """The checkpoint's name, or where its writer writes to."""
+    target = kwargs.get("checkpoint_id")
+    writer = kwargs.get("storage_writer") or (args[1] if len(args) > 1 else None)
+    return target if target is not None else attributes_of(writer).get("path", writer)

@@ -1,0 +1,94 @@
+"""DistributedDataParallel: with what it was made, and the names of the parameters that its messages number.
+
+Its constructor waits for the other ranks, which compare their parameters in it.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from types import FrameType, ModuleType
+from typing import Any
+
+from .. import spans
+from ..describe import user_line
+from ..format import ROLE_MAIN, Kind
+from ..guard import Guard, clean
+from ..holdings import attributes_of
+from ..patching import Undo, replace
+from ..process import process
+from ..recorder import clock
+
+MODULES = ("torch.nn.parallel.distributed",)
+OWES = (Kind.WRAPPED, Kind.SPAN)
+NAME = "DistributedDataParallel"
+NAMES = 200  # of parameters
+WRAPPED = 8  # models: one that wraps them anew all the time must not fill the table of strings
+
+
+def install(module: ModuleType, guard: Guard) -> Undo:
+    return replace(module.DistributedDataParallel, "__init__", lambda original: _init(original, guard))
+
+
+def _init(original: Any, guard: Guard) -> Any:
+    def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
+        frame, start = sys._getframe(1), clock()
+        span = guard.result(spans.begin, NAME, frame)
+        try:
+            original(self, *args, **kwargs)
+        except Exception as error:
+            if span is not None:
+                guard.quietly(span.fails)
+            clean(error)
+            raise
+        if span is not None:
+            guard.quietly(span.ends)
+        guard.quietly(_wrapped, self, frame, start)
+
+    return __init__
+
+
+def _wrapped(model: Any, frame: FrameType, start: int) -> None:
+    recorder = process.recording(ROLE_MAIN)
+    if recorder is None or len(_count) >= WRAPPED:
+        return
+    now = clock()
+    _count.append(None)
+    own = attributes_of(model)
+    names = list(parameter_names((own.get("_modules") or {}).get("module"), own.get("parameters_to_ignore") or ()))
+    facts = {
+        "kind": type(model).__name__,
+        "where": user_line(frame),
+        "find_unused_parameters": own.get("find_unused_parameters") is True,
+        "static_graph": own.get("static_graph") is True,
+        "parameters": len(names),
+        "names": names[:NAMES],
+    }
+    text = recorder.intern(json.dumps(facts, ensure_ascii=False))
+    recorder.note(Kind.WRAPPED, 0, start, now - start, text)
+    recorder.cost(clock() - now)
+
+
+def parameter_names(model: Any, ignored: Any) -> Iterator[str]:
+    """In the order in which DDP numbers them: those that have a gradient, module by module, each once."""
+    met: set[int] = set()
+    for path, module in _modules(model, "", set()):
+        for name, parameter in (attributes_of(module).get("_parameters") or {}).items():
+            if parameter is None or not parameter.requires_grad or id(parameter) in met:
+                continue
+            if f"{path}.{name}" not in ignored:
+                met.add(id(parameter))
+                yield f"{path}.{name}".lstrip(".")
+
+
+def _modules(module: Any, path: str, met: set[int]) -> Iterator[tuple[str, Any]]:
+    if module is None or id(module) in met:
+        return
+    met.add(id(module))
+    yield path, module
+    for name, part in (attributes_of(module).get("_modules") or {}).items():
+        yield from _modules(part, f"{path}.{name}".lstrip("."), met)
+
+
+_count: list[None] = []

@@ -1,0 +1,226 @@
+"""Which rank died first and of what; which only lost their partner, gave up waiting, or were told to go.
+
+When one rank dies, all the others die of it, and each prints an error of its own. The one to look at is the first.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+import msgspec
+
+from .evidence import Evidence, Exit
+from .fatal import OWN_DECISION, raised_at
+from .phrases import many, said, short, signal_name, who
+from .places import Place
+from .questions import is_users
+from .recorded import Failure, Process
+
+# torch's own words for a partner that is gone. gloo names its file; a user's own HTTP error says the same without it.
+LOST = re.compile(
+    r"/gloo/.*(Connection closed by peer|Connection reset by peer|Broken pipe|Connection refused|Socket closed)"
+    r"|ncclRemoteError|remote process exit|NCCL communicator was aborted|Did the remote server crash or exit",
+    re.DOTALL,
+)
+TIMED_OUT = re.compile(
+    r"Timed out waiting \d+ms for (recv|send) operation|Application timeout caused pair closure"
+    r"|failed to pass monitoredBarrier|Watchdog caught collective operation timeout"
+    r"|NCCL operations have failed or timed out"
+)
+# The same where the ranks were to meet, before there was a group.
+NOT_MET = re.compile(
+    r"waiting for clients\. (\d+)/(\d+) clients joined"
+    r"|client socket has timed out.*trying to connect to \(([^,]+), (\d+)\)"
+    r"|^[Ww]ait timeout|connectFullMesh failed"
+)
+ASKED = (-1, -2, -15)  # SIGHUP, SIGINT, SIGTERM: somebody wanted it to go
+SEEN_LATE = 1.0  # seconds: launchers look after their ranks that often, so a status may be older than it seems
+RAISED, KILLED, LEFT = "raised", "killed", "left"  # by itself: an exception, a signal, an exit code
+PARTNER_GONE, GAVE_UP, TOLD_TO_GO, FINISHED = "partner gone", "gave up", "told to go", "finished"
+ALONE = "alone"  # nobody came to meet it
+BY_ITSELF = (RAISED, KILLED, LEFT)
+
+
+class Death(NamedTuple):
+    """How a rank ended."""
+
+    process: Process
+    how: str
+    at: float
+    status: int | None = None
+    failure: Failure | None = None
+
+    @property
+    def where(self) -> Place | None:
+        """The user's line: where it raised, or where native code crashed under it."""
+        if self.failure is not None:
+            return raised_at(self.failure)
+        return crashed_at(self.process)
+
+    @property
+    def words(self) -> str:
+        """ValueError at train.py:12; SIGKILL; exit code 3."""
+        if self.failure is not None:
+            return self.failure.type + (f" at {short(self.where)}" if self.where is not None else "")
+        if self.status is not None and self.status < 0:
+            return signal_name(self.status)
+        return f"exit code {self.status}"
+
+
+def crashed_at(process: Process) -> Place | None:
+    """The user's line that a process was at when native code crashed it."""
+    calls = process.crash or process.crash_beside
+    return next((place for place in reversed(calls) if is_users(place)), None)
+
+
+class Cascade(NamedTuple):
+    """The first, and those that died of it or still wait for it."""
+
+    first: Death
+    others: list[Death]
+    waiting: list[Process]
+
+
+def members(evidence: Evidence) -> list[Process]:
+    """Ranks, by number, and what was started beside them and never got as far as to be one."""
+    ranks = sorted((one for one in evidence.mains() if one.rank is not None), key=lambda one: one.rank or 0)
+    started_by = {(one.node, one.parent) for one in ranks}
+    beside = [
+        one
+        for one in evidence.recording or ()
+        if one.role in ("main", "other") and one.rank is None and (one.node, one.parent) in started_by
+    ]
+    return [*ranks, *_numbered(beside, ranks)]
+
+
+def _numbered(beside: list[Process], ranks: list[Process]) -> list[Process]:
+    """A single one without a number is the rank whose number is missing."""
+    world = next((one.world or (one.group.world if one.group else None) for one in ranks), None)
+    free = set(range(world or 0)) - {one.rank for one in ranks}
+    if len(beside) == len(free) == 1:
+        return [msgspec.structs.replace(beside[0], rank=free.pop(), role="main")]
+    return beside
+
+
+def deaths(evidence: Evidence) -> list[Death]:
+    """The first to die first. Who ended in order is among them; who lives, or ended unseen, is not."""
+    statuses: dict[int, Exit] = {}
+    for seen in sorted(evidence.exits or (), key=lambda one: one.at):
+        statuses.setdefault(seen.pid, seen)
+    found = [death for one in members(evidence) if (death := _death(one, statuses.get(one.pid))) is not None]
+    return sorted(found, key=_order)
+
+
+def cascade(evidence: Evidence) -> Cascade | None:
+    """None: nobody died, nobody died of it, or the first to go was not one that died by itself."""
+    ended = deaths(evidence)
+    ranks = members(evidence)
+    if len(ranks) < 2 or not ended or _was_stopped(evidence):
+        return None
+    died = [one for one in ended if one.how in (*BY_ITSELF, GAVE_UP, ALONE)] or _told_alone(ended, ranks)
+    if not died or died[0].how in (GAVE_UP, ALONE):
+        return None
+    first = died[0]
+    others = [one for one in ended if one.process is not first.process]
+    waiting = [one for one in ranks if one.alive] if evidence.stall is not None else []
+    suffered = [one for one in others if one.how in (PARTNER_GONE, GAVE_UP, ALONE, TOLD_TO_GO)]
+    return Cascade(first, others, waiting) if suffered or waiting else None
+
+
+def _order(death: Death) -> float:
+    """A signal strikes at once, but its status is seen late; a rank that leaves with a code has said so itself."""
+    return death.at - SEEN_LATE if death.how == KILLED else death.at
+
+
+def _death(process: Process, seen: Exit | None) -> Death | None:
+    failure = process.failure
+    if failure is not None and failure.how == "uncaught":
+        status = seen.status if seen is not None else None
+        return Death(process, _by_exception(failure), failure.at, status, failure)
+    if seen is None or process.alive:
+        return None
+    at = seen.at if process.ended is None else min(seen.at, process.ended)
+    return Death(process, _by_status(seen.status), at, seen.status)
+
+
+def _by_exception(failure: Failure) -> str:
+    texts = [failure.message, *(message for _, message in failure.causes)]
+    if failure.type in OWN_DECISION:
+        return TOLD_TO_GO
+    if any(TIMED_OUT.search(text) for text in texts):
+        return GAVE_UP
+    if any(NOT_MET.search(text) for text in texts):
+        return ALONE
+    return PARTNER_GONE if any(LOST.search(text) for text in texts) else RAISED
+
+
+def _by_status(status: int) -> str:
+    if status in ASKED:
+        return TOLD_TO_GO
+    return FINISHED if status == 0 else KILLED if status < 0 else LEFT
+
+
+def _was_stopped(evidence: Evidence) -> bool:
+    """Somebody ended the whole run: its launcher was told to go, or has said so."""
+    told = [one.failure.type for one in evidence.recording or () if one.role == "launcher" and one.failure]
+    return evidence.run.status in ASKED or any(one in ("SignalException", *OWN_DECISION) for one in told)
+
+
+def _told_alone(ended: list[Death], ranks: list[Process]) -> list[Death]:
+    """One rank was told to go and the others lost it. Not so if one had finished before, or all were told."""
+    told = [one for one in ended if one.how == TOLD_TO_GO and one.status in ASKED]
+    lost = [one for one in ended if one.how == PARTNER_GONE and one.status not in ASKED]
+    all_there = ranks[0].world is None or len(ranks) >= ranks[0].world
+    if not told or not lost or not all_there or any(one.how == FINISHED for one in ended):
+        return []
+    return told[:1] if told[0].at <= lost[0].at + SEEN_LATE else []
+
+
+def of_others(cascade: Cascade) -> list[str]:
+    """What became of them, for the evidence of a finding."""
+    told = {
+        PARTNER_GONE: "lost their connection to it",
+        GAVE_UP: "gave up waiting in a collective",
+        ALONE: "waited for it in vain",
+        TOLD_TO_GO: "were told to go by their launcher",
+        RAISED: "raised by themselves afterwards",
+        LEFT: "left with an exit code afterwards",
+        KILLED: "were ended by a signal afterwards",
+        FINISHED: "had finished",
+    }
+    found = []
+    for how, words in told.items():
+        some = [one for one in cascade.others if one.how == how]
+        if some:
+            found.append(f"{_names(some)} {words if len(some) > 1 else _single(words)}{_saying(some[0])}")
+    if cascade.waiting:
+        found.append(f"{many(len(cascade.waiting), 'rank')} still waited for it")
+    return found
+
+
+def _names(some: list[Death]) -> str:
+    ranks = [str(one.process.rank) for one in some if one.process.rank is not None]
+    if len(ranks) == len(some) > 1:
+        return f"ranks {', '.join(ranks[:-1])} and {ranks[-1]}"
+    return " and ".join(who(one.process) for one in some[:4])
+
+
+def _single(words: str) -> str:
+    return words.replace("their", "its", 1).replace("were", "was", 1).replace("themselves", "itself", 1)
+
+
+def _saying(death: Death) -> str:
+    """Its own words, as far as they are an echo of the first's."""
+    if death.failure is None or death.how == TOLD_TO_GO:
+        return ""
+    texts = [death.failure.message, *(message for _, message in death.failure.causes)]
+    match = next((found for text in texts if (found := _echo(text))), None)
+    return f": {said(death.failure, 160)}" if match is None else f': "{match}"'
+
+
+def _echo(text: str) -> str:
+    if lost := LOST.search(text):
+        return lost[1] or lost[0]
+    found = TIMED_OUT.search(text) or NOT_MET.search(text)
+    return found[0] if found is not None else ""

@@ -1,0 +1,29 @@
+"""Models that a process made distributed."""
+
+from __future__ import annotations
+
+import msgspec
+
+from ..inside import format as f
+from ..inside.format import Kind
+from ..model.distributed import Wrapped
+from ..model.places import Place
+from .data_facts import Noted
+
+
+class _Facts(msgspec.Struct):
+    kind: str = ""
+    where: Place | None = None
+    find_unused_parameters: bool = False
+    static_graph: bool = False
+    parameters: int = 0
+    names: list[str] = []
+
+
+def wrapped(facts: Noted) -> list[Wrapped]:
+    return [_wrapped(facts, one) for one in facts.noted(Kind.WRAPPED)]
+
+
+def _wrapped(facts: Noted, one: list[int]) -> Wrapped:
+    told = msgspec.json.decode(facts.recording.string(one[f.R_A]) or "{}", type=_Facts)
+    return Wrapped(at=facts.at(one[f.R_START]), **msgspec.structs.asdict(told))

@@ -1,0 +1,91 @@
+"""All ranks wait in collectives, but not in the same one: each waits for the others somewhere else.
+
+## What it looks at
+The stacks of all ranks of this machine: in which collective each main thread stands, at which line of the user's, and
+for how long it has not run.
+
+## Why it happens
+The ranks took different ways: different numbers of batches, a collective under `if rank == 0:`, a step that one rank
+left out, or collectives of several groups that are called in a different order. Stacks show where they ended up, not
+where they parted.
+
+## What to do
+Compare the two lines: which of them should every rank pass, and which rank did not? Recorded from the beginning with
+`unstuck run`, the run shows the first collective that not all ranks called, and how many batches and steps each had.
+
+## How sure it is
+Sure that they wait for each other, and will for ever or until a time-out. It stays silent while a rank stands anywhere
+else, and where not all ranks of the run can be seen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ...model.evidence import Evidence
+from ...model.phrases import duration
+from ...model.ranks import Stand, listed, stand, told, unfinished
+from ...model.report import Finding, Remedy, Symptom
+from ...model.rule import rule
+from ...model.standing import LONG, standing
+
+
+@rule(
+    explains=Symptom.STUCK,
+    needs=("processes", "stacks"),
+    outranks=("collective-timeout", "main-killed", "rank-crash-cascade", "stuck-in-user-code", "uncaught-exception"),
+    fallback=True,
+)
+def check(evidence: Evidence) -> Iterator[Finding]:
+    stands = stand(evidence)
+    spots = _by_spot(stands)
+    if len(spots) < 2 or not _all_there(stands):
+        return
+    since = min(_still(evidence, one) for one in stands)
+    if since < LONG:
+        return
+    odd = min(spots.values(), key=lambda ranks: (len(ranks), ranks[0].call == "backward", ranks[0].rank))
+    others = [one.rank for one in stands if one not in odd]
+    yield Finding(
+        cause=f"{listed(one.rank for one in odd).capitalize()} and {listed(others)} wait for each other in different "
+        f"collectives: {'; '.join(told(stands))}.",
+        seen=[f"{listed(one.rank for one in ranks)}: {spot}" for spot, ranks in spots.items()]
+        + [f"none of them has run for {duration(since)}"],
+        remedy=Remedy(
+            f"Look for what takes {listed(one.rank for one in odd)} to {odd[0].spot} without the others: fewer or more "
+            "batches, a condition on the rank, a skipped step, groups that are used in another order."
+            + ("" if evidence.recording else " To see where the ranks parted, start the run recorded."),
+            [] if evidence.recording else [f"unstuck run -- {' '.join(evidence.run.command) or 'COMMAND'}"],
+        ),
+        node=odd[0].node,
+        rank=odd[0].rank,
+        pid=odd[0].pid,
+        onset_s=evidence.stall.since if evidence.stall is not None else None,
+        where=odd[0].where,
+    )
+
+
+def _by_spot(stands: list[Stand]) -> dict[str, list[Stand]]:
+    spots: dict[str, list[Stand]] = {}
+    for one in stands:
+        spots.setdefault(_spot(one), []).append(one)
+    return spots
+
+
+def _spot(one: Stand) -> str:
+    """With the number in its group's sequence, where that is recorded: one line may be called for several groups."""
+    entry = unfinished(one.process) if one.process is not None else None
+    if entry is None:
+        return one.spot
+    group = f"group {entry.group.partition('/')[0]}" if entry.group else "all ranks"
+    return f"{one.spot}, collective {entry.sequence:,} of {group}"
+
+
+def _all_there(stands: list[Stand]) -> bool:
+    """Every rank of the run is seen, and waits."""
+    worlds = {one.seen.world for one in stands if one.seen is not None and one.seen.world}
+    return all(one.waits and one.seen is not None for one in stands) and worlds <= {len(stands)}
+
+
+def _still(evidence: Evidence, one: Stand) -> float:
+    return standing(evidence, one.seen, one.stack) if one.seen is not None and one.stack is not None else 0.0

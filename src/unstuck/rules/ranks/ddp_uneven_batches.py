@@ -1,0 +1,174 @@
+"""The ranks have different numbers of batches: the one that has fewer went on, and the others wait for it for ever.
+
+## What it looks at
+How many batches each rank got from the same loader (made at the same line), pass by pass; which ranks are in the middle
+of a pass and wait in a collective there, and which have come to the end of theirs. While the run goes on: the lengths
+of these loaders, where a model is wrapped in DDP.
+
+## Why it happens
+Every backward of DDP waits for the same backward of all other ranks. A rank that has one batch fewer never calls it:
+files or rows that do not divide evenly, a filter, shards of different sizes, a sampler of one's own without padding.
+The shorter rank goes on to a barrier, to validation, or to the end of the script; in the last case the others die of a
+closed connection.
+
+## What to do
+Give all ranks the same number of batches (`DistributedSampler`, which pads or drops; `drop_last=True`), stop all of
+them at the shortest, or wrap the loop in `Join`, which lets early ranks answer for the others.
+
+## How sure it is
+Sure where a rank waits with a batch that the other never had. Before that, different lengths are only a warning: a loop
+that stops all ranks by a count of its own gets along with them. Once a pass has ended unevenly and the run went on, and
+for loops inside of `Join`, it stays silent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ...model.evidence import Evidence
+from ...model.phrases import many, short
+from ...model.questions import loader_name
+from ...model.ranks import listed, stand, told
+from ...model.report import Finding, Remedy, Subject, Symptom
+from ...model.rule import rule
+from ...model.shares import Share, joins, shared_loaders
+from ...model.uneven import Apart, uneven
+
+
+@rule(
+    explains=Symptom.STUCK,
+    needs=("recording",),
+    outranks=(
+        "collective-shape-mismatch",
+        "collective-timeout",
+        "collectives-out-of-step",
+        "dataloader-bound",
+        "main-killed",
+        "rank-crash-cascade",
+        "straggler-rank",
+        "stuck-in-user-code",
+        "uncaught-exception",
+    ),
+    foretells=True,
+)
+def check(evidence: Evidence) -> Iterator[Finding]:
+    apart = uneven(evidence)
+    if apart is not None:
+        yield _stuck(apart)
+        return
+    for shares in _lengths_differ(evidence):
+        yield _will_be(shares)
+        return
+
+
+def _stuck(apart: Apart) -> Finding:
+    short_one, others = apart.one, listed(one.rank for one in apart.behind)
+    died = all(one.stand.death is not None for one in apart.behind)
+    verb = _verb(apart.behind, "wait")
+    cause = (
+        f"{short_one.stand.name.capitalize()} had {_had(short_one)}, and {others} "
+        f"{'waited' if died else verb} for it with batch {apart.first.loader.batches:,}, in {apart.first.stand.spot}"
+        f"{_since(short_one)}."
+    )
+    return Finding(
+        cause=cause,
+        seen=[*told(apart.stands), *_counts([short_one, *apart.behind])],
+        remedy=_remedy([short_one, *apart.behind]),
+        node=short_one.stand.node,
+        rank=short_one.rank,
+        pid=short_one.stand.pid,
+        onset_s=_ended_at(short_one),
+        where=apart.first.stand.where,
+        subject=Subject("loader", loader_name(short_one.loader)),
+        symptom=(Symptom.CRASHED if died else Symptom.STUCK).value,
+    )
+
+
+def _had(one: Share) -> str:
+    passes, batches = one.loader.passes, one.loader.batches
+    each = one.loader.pass_batches
+    if passes > 1 and each * passes == batches:
+        return f"only {each:,} batches in each of its {passes:,} passes"
+    had = f"only {many(batches, 'batch')}" if batches else "not a single batch"
+    return had + (f" in {many(passes, 'pass')}" if passes > 1 else "")
+
+
+def _since(one: Share) -> str:
+    if one.stand.ended:
+        return "; it had come to the end of the script"
+    return f"; it went on to {one.stand.spot}" if one.stand.waits else ""
+
+
+def _verb(behind: list[Share], word: str) -> str:
+    return f"{word}s" if len(behind) == 1 else word
+
+
+def _counts(shares: list[Share]) -> Iterator[str]:
+    """A line for each number of batches."""
+    alike: dict[tuple[int, int, bool, int | None], list[int]] = {}
+    for one in shares:
+        key = one.loader.pass_batches, one.loader.batches, one.inside, one.loader.length
+        alike.setdefault(key, []).append(one.rank)
+    for (batches, in_all, inside, length), ranks in list(alike.items())[:4]:
+        known = f", its length is {length:,}" if length is not None else ""
+        state = "in the middle of a pass" if inside else "at the end of a pass"
+        yield (
+            f"{listed(ranks)}, {state} over {loader_name(shares[0].loader)}: {many(batches, 'batch')} in it, "
+            f"{in_all:,} in all{known}"
+        )
+
+
+def _ended_at(one: Share) -> float | None:
+    newest = one.newest
+    return newest.ended if newest is not None else None
+
+
+def _remedy(shares: list[Share]) -> Remedy:
+    """A sampler that pads, a length that all agree on, or Join."""
+    loader = shares[0].loader
+    model = next((each.where for one in shares for each in one.process.wrapped), None)
+    lengths = [one.loader.length for one in shares if one.loader.length is not None]
+    steps = f"{min(lengths):,}" if lengths else "STEPS"
+    pads = loader.iterable or "DistributedSampler" in (loader.sampler or "")
+    ways = [] if pads else ["share the dataset out with DistributedSampler, which pads"]
+    ways += [
+        f"end all ranks at the shortest, for batch in itertools.islice(loader, {steps}), a number that all must know",
+        "put the loop inside of `with Join([model]):` (torch.distributed.algorithms.join) with the DDP model"
+        + (f" of {short(model)}" if model is not None else ""),
+    ]
+    return Remedy(f"Give every rank the same number of batches: {'; or '.join(ways)}.")
+
+
+def _lengths_differ(evidence: Evidence) -> Iterator[list[Share]]:
+    """Loaders in their very first pass, of ranks that live and train with DDP."""
+    stands = stand(evidence)
+    alive = len(stands) > 1 and all(one.process is not None and one.process.alive for one in stands)
+    if evidence.stall is not None or not alive:
+        return
+    for shares in shared_loaders(stands):
+        lengths = {one.loader.length for one in shares}
+        if len(lengths) > 1 and None not in lengths and all(map(_trains_first_pass, shares)):
+            yield sorted(shares, key=lambda one: one.loader.length or 0)
+
+
+def _trains_first_pass(one: Share) -> bool:
+    ddp = any(each.kind == "DistributedDataParallel" for each in one.process.wrapped)
+    return ddp and one.loader.passes == 1 and one.inside and one.loader.optimizer_steps > 0 and not joins(one)
+
+
+def _will_be(shares: list[Share]) -> Finding:
+    first, last = shares[0], shares[-1]
+    name = loader_name(first.loader)
+    longer = [one.rank for one in shares if one.loader.length != first.loader.length]
+    return Finding(
+        cause=f"Rank {first.rank} will get {first.loader.length:,} batches from {name}, {listed(longer)} up to "
+        f"{last.loader.length:,}: at the end of the pass, who has more will wait in backward for ever.",
+        seen=[f"the length of {name} is {one.loader.length:,} on rank {one.rank}" for one in shares[:4]]
+        + ["every rank trains a DistributedDataParallel model on it, outside of Join"],
+        remedy=_remedy(shares),
+        node=first.stand.node,
+        rank=first.rank,
+        pid=first.stand.pid,
+        where=first.loader.created,
+        subject=Subject("loader", name),
+    )

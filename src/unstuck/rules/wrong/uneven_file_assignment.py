@@ -1,0 +1,196 @@
+"""Files are dealt unevenly, so one rank or worker has no more while the others still read.
+
+## What it looks at
+Lists of paths among the dataset's attributes, and how many each rank has; or one list that all have and that the number
+of ranks, or of workers, does not divide. Then what became of it: how many batches each rank got before its pass came to
+an end, how many samples each worker brought and when it was through.
+
+## Why it happens
+`files[rank::world]` gives some ranks one file more than others, and `files[info.id::info.num_workers]` some workers.
+With many small files that is nothing. With a few large ones it is a whole share: the rank that has less leaves the loop
+while the others wait for it in the next collective, and the worker that has less leaves the others to load alone.
+
+## What to do
+Make the number of files a multiple of ranks times workers, or divide single samples instead of files. Where ranks must
+go in step, let all of them do as many steps as the shortest share has.
+
+## How sure it is
+Sure of the lists, and of who was through first. It speaks where both agree: who has fewer files is who had fewer
+samples. How a common list was divided is concluded from what each brought. One file more in many, ranks that do equally
+many steps whatever they hold, loops inside of `Join`, and datasets that a sampler divides are left alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ...model.dealing import Dealt, among_ranks, among_workers
+from ...model.evidence import Evidence
+from ...model.passes import each_once
+from ...model.phrases import duration, many, percent, short, who
+from ...model.questions import is_users, loader_name
+from ...model.ranks import listed, stand, told
+from ...model.recorded import Loader, Process
+from ...model.report import Finding, Remedy, Subject, Symptom
+from ...model.rule import rule
+from ...model.shares import Share, joins, shared_loaders
+from ...model.streams import Crew, newest_crew
+from ...model.uneven import Apart, uneven
+from ...model.waiting import waiting
+
+SHARE = 0.2  # of the batches of the rank that has most, by which another has fewer
+SECONDS = 3.0  # for which the longest went on: a short trial costs nobody anything
+
+
+@rule(
+    explains=Symptom.SLOW,
+    needs=("recording",),
+    outranks=("ddp-uneven-batches", "worker-finished-early", "straggler-rank", "dataloader-bound"),
+)
+def check(evidence: Evidence) -> Iterator[Finding]:
+    apart = uneven(evidence)
+    ranks = [_of_ranks(shares, apart) for shares in shared_loaders(stand(evidence))]
+    workers = [_of_workers(evidence, main, loader) for main in evidence.mains() for loader in main.loaders]
+    yield from each_once([*ranks, *workers])
+
+
+def _of_ranks(shares: list[Share], apart: Apart | None) -> Finding | None:
+    if any(one.loader.sampling or joins(one) for one in shares):
+        return None
+    if apart is not None and any(one.loader == apart.one.loader for one in shares):
+        few, more = apart.one, apart.behind
+    else:
+        few, more = min(shares, key=_had), _ended_apart(shares)
+    if not more:
+        return None
+    for dealt in among_ranks(shares):
+        if dealt.uneven and all(dealt.counts[few.rank] < dealt.counts[one.rank] for one in more):
+            return _over_ranks(few, more, dealt, apart)
+    return None
+
+
+def _had(one: Share) -> int:
+    return one.loader.batches
+
+
+def _ended_apart(shares: list[Share]) -> list[Share]:
+    """Who went on longest, where all went through all they had, each at its own pace, and one had far less."""
+    last, least = max(shares, key=_had), min(map(_had, shares))
+    through = all(one.stand.ended and not one.inside and not one.left for one in shares)
+    if not through or waiting(last.loader).looped < SECONDS or least > (1 - SHARE) * _had(last):
+        return []
+    return [one for one in shares if _had(one) == _had(last)]
+
+
+def _over_ranks(few: Share, more: list[Share], dealt: Dealt, apart: Apart | None) -> Finding:
+    rest = listed(one.rank for one in more)
+    own = dealt.counts[few.rank]
+    waits = f"{rest} waited for it in {more[0].stand.spot}" if apart is not None else f"{rest} went on without it"
+    return Finding(
+        cause=f"The {dealt.files:,} files of {loader_name(few.loader)} are dealt unevenly: rank {few.rank} has "
+        f"{own or 'none'}, {rest} {_has(more)} {dealt.counts[more[0].rank]:,}. Rank {few.rank} had no more after "
+        f"{many(few.loader.pass_batches, 'batch')}, and {waits}.",
+        seen=list(_ranks_seen(few, more, dealt, apart)),
+        remedy=_ranks_remedy(few, dealt),
+        node=few.process.node,
+        rank=few.rank,
+        pid=few.process.pid,
+        onset_s=few.newest.ended if few.newest is not None else None,
+        where=few.loader.created if is_users(few.loader.created) else few.loader.reads_at,
+        subject=Subject("loader", loader_name(few.loader)),
+    )
+
+
+def _has(more: list[Share]) -> str:
+    return "has" if len(more) == 1 else "have"
+
+
+def _ranks_seen(few: Share, more: list[Share], dealt: Dealt, apart: Apart | None) -> Iterator[str]:
+    whose = "on each rank" if dealt.listed else f"(the same {dealt.files:,} on every rank), divided among them"
+    yield f"files in self.{dealt.name} {whose}: rank {str(dealt).replace(', ', ', rank ')}"
+    parts = "; ".join(f"rank {one.rank}: {_batches(one)}" for one in (few, *more)[:8])
+    yield f"batches of pass {few.loader.passes:,}: {parts}"
+    if apart is not None:
+        yield from told(apart.stands)
+
+
+def _batches(one: Share) -> str:
+    return f"{one.loader.pass_batches:,}, {'and it is in the middle of it' if one.inside else 'and no more'}"
+
+
+def _ranks_remedy(few: Share, dealt: Dealt) -> Remedy:
+    world = len(dealt.counts)
+    each = max(few.loader.num_workers, 1)
+    place = f" ({short(few.loader.reads_at)})" if is_users(few.loader.reads_at) else ""
+    workers = "" if each == 1 else f" times {each} workers"
+    divide = (
+        f"divide samples, in __iter__{place}: `itertools.islice(samples, rank, None, {world})`"
+        if few.loader.iterable
+        else "let a DistributedSampler divide the samples"
+    )
+    return Remedy(
+        f"Write the data as a multiple of {world * each} files ({world} ranks{workers}), or read all files on every "
+        f"rank and {divide}. Until then let every rank do as many steps as the shortest "
+        "share has, `for batch in itertools.islice(loader, steps)`, where steps is the least of all, by all_reduce "
+        "with ReduceOp.MIN."
+    )
+
+
+def _of_workers(evidence: Evidence, main: Process, loader: Loader) -> Finding | None:
+    crew = newest_crew(evidence, main, loader) if loader.files else None
+    if crew is None or not crew.costs:
+        return None
+    for dealt in among_workers(crew, _elsewhere(evidence, crew)):
+        if dealt.uneven:
+            return _over_workers(crew, dealt)
+    return None
+
+
+def _elsewhere(evidence: Evidence, crew: Crew) -> list[Crew]:
+    """The workers that other ranks have for the same loader."""
+    others = [
+        newest_crew(evidence, one, loader)
+        for one in evidence.ranks()
+        for loader in one.loaders
+        if one.pid != crew.main.pid and loader.created == crew.loader.created
+    ]
+    return [one for one in others if one is not None]
+
+
+def _over_workers(crew: Crew, dealt: Dealt) -> Finding:
+    first, last = crew.early[0], crew.last
+    few, more = (dealt.counts[one.worker.worker or 0] for one in (first, last))
+    name = loader_name(crew.loader)
+    return Finding(
+        cause=f"The {dealt.files:,} files of {name} are dealt unevenly to its {len(crew.streams)} workers: "
+        f"{who(first.worker)} has {few or 'none'}, {who(last.worker)} {more:,}. For the last "
+        f"{duration(crew.ended - crew.early[-1].ended)} of {duration(crew.lasted)} the pass ran with "
+        f"{many(len(crew.streams) - len(crew.early), 'worker')}.",
+        seen=[
+            f"self.{dealt.name} has {many(dealt.files, 'file')}; divided as the samples are, worker "
+            + str(dealt).replace(", ", ", worker "),
+            f"samples in pass {crew.number}: {crew.totals}",
+            f"the pass took {duration(crew.lasted)}; with shares that end together the same work takes "
+            f"{duration(crew.evenly)}",
+        ],
+        remedy=_workers_remedy(crew, dealt),
+        node=crew.main.node,
+        rank=crew.main.rank,
+        worker=first.worker.worker,
+        pid=first.worker.pid,
+        onset_s=first.ended,
+        where=crew.loader.reads_at if is_users(crew.loader.reads_at) else crew.loader.created,
+        subject=Subject("loader", name),
+    )
+
+
+def _workers_remedy(crew: Crew, dealt: Dealt) -> Remedy:
+    workers, own = len(crew.streams), sum(dealt.counts.values())
+    fitting = max((one for one in range(1, workers + 1) if own % one == 0), default=1)
+    place = f" ({short(crew.loader.reads_at)})" if is_users(crew.loader.reads_at) else ""
+    fewer = f" num_workers={fitting} deals them evenly, with fewer workers." if 1 < fitting < workers else ""
+    return Remedy(
+        f"Write the data as a multiple of {workers} files, many and small; or let every worker read all files and "
+        f"divide samples, in __iter__{place}: `itertools.islice(samples, info.id, None, info.num_workers)`. "
+        f"The pass then takes up to {percent(1 - crew.evenly / crew.lasted)} less time.{fewer}"
+    )

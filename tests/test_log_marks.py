@@ -1,0 +1,192 @@
+"""The marks of epochs in the log: which passes train, which validate, and in which order that is said."""
+
+from __future__ import annotations
+
+from unstuck.inside.format import MODE_EVAL, MODE_NO_GRAD
+from unstuck.logs.marks import Marks
+from unstuck.logs.passes import Loader, Pass
+from unstuck.logs.settings import Settings
+
+
+class Run:
+    """Passes of two loaders, played through the marks."""
+
+    def __init__(self):
+        self.loaders = {number: Loader(number) for number in (1, 2)}
+        self.marks = Marks("[Rank 0]", Settings(every=10, validation_every=5), self.loaders)
+        self.lines = []
+
+    def begins(self, number, at, modes=0):
+        loader = self.loaders[number]
+        loader.pass_now += 1
+        if loader.now is not None and loader.now.after is None:
+            loader.now.after = loader.steps
+        loader.now = Pass(loader, loader.pass_now, at, loader.steps, modes)
+        self.marks.begins(loader.now)
+        return loader.now
+
+    def ends(self, one, at, *, left=False):
+        one.after = None if left else one.loader.steps
+        self.marks.ends(one, at, left=left)
+
+    def batches(self, one, count, begin):
+        for number in range(count):
+            one.batches, one.newest = number + 1, begin + number
+            self.marks.batch(one, begin + number, number)
+        one.loader.batches += count
+
+    def look(self, now, **steps):
+        for number, count in steps.items():
+            self.loaders[int(number[1:])].steps = count
+        self.lines += self.marks.decide(now)
+
+    def texts(self):
+        return [one.text.removeprefix("[Rank 0] ").replace("=", "").strip() for one in self.lines]
+
+    def marked(self):
+        return [" ".join(text.split()[:4]) for text in self.texts() if text.startswith("EPOCH")]
+
+
+def test_a_pass_with_an_optimizer_step_trains_and_one_without_validates():
+    run = Run()
+    train = run.begins(1, 0.0)
+    run.batches(train, 10, 1.0)
+    run.look(2.0, l1=0)
+    assert run.texts() == []  # not known yet
+    run.look(3.0, l1=4)
+    run.ends(train, 11.0)
+    validation = run.begins(2, 12.0)
+    run.batches(validation, 6, 12.5)
+    run.ends(validation, 20.0)
+    run.look(21.0, l1=10)
+    assert run.marked() == [
+        "EPOCH 0 TRAINING START", "EPOCH 0 TRAINING END", "EPOCH 0 VALIDATION START", "EPOCH 0 VALIDATION END",
+    ]  # fmt: skip
+    assert [text for text in run.texts() if "step" in text] == ["Validation step 0", "Validation step 5"]
+
+
+def test_marks_come_in_the_order_of_their_times():
+    """Validation within a training epoch, as Lightning does it, with a check before everything."""
+    run = Run()
+    check = run.begins(2, 0.0)
+    run.batches(check, 2, 0.1)
+    train = run.begins(1, 5.0)  # the check was left
+    run.batches(train, 5, 5.5)
+    run.look(8.0, l1=3)
+    run.ends(check, 9.0, left=True)
+    inner = run.begins(2, 9.0)
+    run.ends(inner, 10.0)
+    run.ends(train, 11.0)
+    run.look(12.0, l1=5)
+    times = [one.at for one in run.lines if "EPOCH" in one.text]
+    assert times == sorted(times)
+    assert run.marked()[:2] == ["EPOCH 0 VALIDATION START", "EPOCH 0 TRAINING START"]
+    assert run.marked()[-3:] == ["EPOCH 0 VALIDATION START", "EPOCH 0 VALIDATION END", "EPOCH 0 TRAINING END"]
+
+
+def test_a_pass_that_gets_nowhere_is_marked_before_it_is_known_what_it_is():
+    run = Run()
+    run.begins(1, 100.0)
+    run.look(105.0)
+    assert run.lines == []
+    run.look(111.0)
+    (line,) = run.lines
+    assert line.at == 100.0
+    assert "EPOCH 0 START" in line.text
+    assert "it may train or validate" in line.text
+
+
+def test_a_loader_that_is_left_after_every_batch_trains():
+    """`next(iter(loader))`: the pass is over before its batch is used."""
+    run = Run()
+    for number in range(4):
+        run.loaders[1].steps = number  # it was taken meanwhile
+        run.begins(1, float(number))
+        run.ends(run.loaders[1].now, number + 0.1, left=True)
+        run.look(number + 0.5, l1=number)
+    run.look(5.0, l1=4)
+    assert set(run.marked()) == {f"EPOCH {n} TRAINING {mark}" for n in range(4) for mark in ("START", "END")}
+
+
+def test_a_long_validation_is_known_before_it_ends():
+    run = Run()
+    train = run.begins(1, 0.0)
+    run.batches(train, 20, 0.0)
+    run.look(1.0, l1=10)  # two batches a step
+    validation = run.begins(2, 30.0)
+    run.batches(validation, 7, 30.0)
+    run.look(37.0)
+    assert "EPOCH 0 VALIDATION START" not in run.marked()
+    run.batches(validation, 8, 30.0)
+    run.look(38.0)
+    assert run.marked()[-1] == "EPOCH 0 VALIDATION START"
+
+
+def test_gradients_that_are_off_mark_a_validation_at_once():
+    run = Run()
+    train = run.begins(1, 0.0)
+    run.look(1.0, l1=3)
+    run.begins(2, 2.0, MODE_NO_GRAD)
+    run.look(2.5)
+    assert run.marked() == ["EPOCH 0 TRAINING START", "EPOCH 0 VALIDATION START"]
+    assert train.kind == "training"
+
+
+def test_one_loader_for_both_is_marked_by_pass():
+    run = Run()
+    for epoch in range(2):
+        train = run.begins(1, 10.0 * epoch)
+        run.batches(train, 4, 10.0 * epoch)
+        run.look(10.0 * epoch + 1, l1=4 * (epoch + 1))
+        run.ends(train, 10.0 * epoch + 4)
+        validation = run.begins(1, 10.0 * epoch + 5)
+        run.batches(validation, 4, 10.0 * epoch + 5)
+        run.look(10.0 * epoch + 6)
+        run.ends(validation, 10.0 * epoch + 9)
+        run.look(10.0 * epoch + 9.5)
+    kinds = ["TRAINING START", "TRAINING END", "VALIDATION START", "VALIDATION END"]
+    assert run.marked() == [f"EPOCH {epoch} {kind}" for epoch in (0, 1) for kind in kinds]
+
+
+def test_an_evaluated_model_that_is_trained_is_no_validation():
+    """With parts of it frozen: what counts are the steps, and it is waited for them."""
+    run = Run()
+    train = run.begins(1, 0.0)
+    run.look(4.0, l1=4)
+    run.ends(train, 5.0)
+    frozen = run.begins(1, 10.0, MODE_EVAL)
+    run.batches(frozen, 2, 10.0)
+    run.look(11.0)
+    assert len(run.marked()) == 2
+    run.look(12.0, l1=6)
+    assert run.marked()[-1] == "EPOCH 1 TRAINING START"
+
+
+def test_what_the_user_names_is_marked_at_once_and_takes_passes_in():
+    run = Run()
+    run.marks.named("val", 0, 1.0)
+    inner = run.begins(2, 1.5)
+    run.batches(inner, 6, 2.0)
+    run.look(2.0)
+    assert run.marked() == ["EPOCH 0 VALIDATION START"]
+    run.ends(inner, 8.0)
+    run.marks.named_ends("val", 0, 9.0)
+    run.marks.named("drawing", 0, 10.0)
+    run.look(11.0)
+    assert [text for text in run.texts() if text.startswith("V")] == ["Validation step 0", "Validation step 5"]
+    assert run.marked()[1:] == ["EPOCH 0 VALIDATION END", "EPOCH 0 DRAWING START"]
+    assert "6 batches in 8 s" in run.texts()[-2]
+
+
+def test_a_pause_between_two_marks_is_told():
+    run = Run()
+    train = run.begins(1, 0.0)
+    run.look(4.0, l1=4)
+    run.ends(train, 5.0)
+    run.begins(2, 5.5, MODE_NO_GRAD)
+    run.look(6.0)
+    assert "after" not in run.texts()[-1]
+    run.ends(run.loaders[2].now, 7.0)
+    run.begins(1, 12.0)
+    run.look(13.0, l1=6)
+    assert run.texts()[-1].endswith("START  5 s after the mark before")
