@@ -47,7 +47,6 @@ def main(rank, port):
             accelerator.backward(torch.nn.functional.cross_entropy(model(features), labels))
             optimizer.step()
         accelerator.print(f"epoch {epoch}: accuracy {test(accelerator, model, testing):.4f}")
-    accelerator.end_training()
 
 
 if __name__ == "__main__":

@@ -10,10 +10,11 @@ from .evidence import Evidence, Exit
 from .first_dead import ALONE, NOT_MET, Death, deaths, members
 from .look import Seen, Stack
 from .places import Place
-from .standing import LONG, idles, main_stack, recorded, standing
+from .standing import idles, main_stack, recorded, standing
 
 # Where only ranks of this machine can meet.
 HERE = ("127.", "localhost", "::1", "tcp://127.", "tcp://localhost", "file:///tmp/", "file:///dev/shm/")
+A_MOMENT = 5.0  # seconds: what one command starts on one machine is there long before
 A_MINUTE = 60.0  # seconds: ranks on other machines are not seen from here, and may be that much later
 ELASTIC = "torch/distributed/elastic/rendezvous/"
 
@@ -90,7 +91,7 @@ def addresses(evidence: Evidence) -> dict[str, list[int]]:
 
 
 def _patience(one: Meeting) -> float:
-    return LONG if one.address.startswith(HERE) else A_MINUTE
+    return A_MOMENT if one.address.startswith(HERE) else A_MINUTE
 
 
 def _meeting(evidence: Evidence, seen: Seen, stack: Stack, alive: list[Seen]) -> Meeting:

@@ -25,6 +25,7 @@ TOGETHER = ("barrier", "monitored_barrier", "wait_for_everyone", "DistributedDat
 BACKWARD = ("backward", "_engine_run_backward")
 FORWARD = ("__call__", "_wrapped_call_impl", "_call_impl", "forward")
 A_COLLECTIVE = "a collective"
+ABORTED = -6  # how gloo ends a process that is sent more than it asked for
 MANY = 8  # ranks that are named one by one
 
 
@@ -209,7 +210,7 @@ def _of_calls(calls: list[Frame]) -> tuple[str, Place | None]:
 
 def _recorded(process: Process, death: Death | None) -> tuple[str, Place | None]:
     """Of one that nobody sees any more: what it was in, unless it died of something else."""
-    if death is not None and death.failure is not None and death.how in BY_ITSELF:
+    if death is not None and death.how in BY_ITSELF and death.status != ABORTED:
         return "", death.where
     span = _open_span(process, death)
     if span is not None:

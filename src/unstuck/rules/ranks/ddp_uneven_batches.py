@@ -62,13 +62,14 @@ def check(evidence: Evidence) -> Iterator[Finding]:
 
 
 def _stuck(apart: Apart) -> Finding:
-    short_one, others = apart.one, listed(one.rank for one in apart.behind)
+    short_one, first = apart.one, apart.first
     died = all(one.stand.death is not None for one in apart.behind)
-    verb = _verb(apart.behind, "wait")
+    alone = len(apart.behind) == 1
     cause = (
-        f"{short_one.stand.name.capitalize()} had {_had(short_one)}, and {others} "
-        f"{'waited' if died else verb} for it with batch {apart.first.loader.batches:,}, in {apart.first.stand.spot}"
-        f"{_since(short_one)}."
+        f"{short_one.stand.name.capitalize()} had {_had(short_one)}{_went(short_one)}; "
+        f"{listed(one.rank for one in apart.behind)} {'has' if alone else 'have'} batch {first.loader.batches:,} and "
+        f"{'waited' if died else 'waits' if alone else 'wait'} for it in {first.stand.spot}"
+        f"{', and died there' if died else ''}."
     )
     return Finding(
         cause=cause,
@@ -93,14 +94,10 @@ def _had(one: Share) -> str:
     return had + (f" in {many(passes, 'pass')}" if passes > 1 else "")
 
 
-def _since(one: Share) -> str:
+def _went(one: Share) -> str:
     if one.stand.ended:
-        return "; it had come to the end of the script"
-    return f"; it went on to {one.stand.spot}" if one.stand.waits else ""
-
-
-def _verb(behind: list[Share], word: str) -> str:
-    return f"{word}s" if len(behind) == 1 else word
+        return " and came to the end of the script"
+    return f" and went on to {one.stand.spot}" if one.stand.waits else ""
 
 
 def _counts(shares: list[Share]) -> Iterator[str]:

@@ -69,7 +69,7 @@ def _instead(found: Alone) -> str:
     other, they = found.parting.instead, "they" if len(found.others) > 1 else "it"
     if other is not None:
         place = f" at {short(other.where)}" if other.where is not None else ""
-        return f": {they} called {entry_name(other)}{place} at that place of the sequence"
+        return f": in its place {they} called {entry_name(other)}{place}"
     ended = all(one.ended for one in found.others)
     return f": {they} had come to the end" if ended else ""
 
