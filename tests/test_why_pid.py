@@ -89,10 +89,12 @@ def test_any_pid_of_a_run_leads_to_the_same_verdict(tmp_path, unstuck):
         reports = [why(unstuck, pid, "--with-evidence") for pid in (launcher, worker, cat)]
 
     found = [one["findings"][0] for one in reports]
+    details = [one["findings"][1] for one in reports]
     runs = [sorted((seen["pid"], seen["role"]) for seen in one["evidence"]["processes"]) for one in reports]
     assert {(one["rule"], one["rank"], one["worker"], one["pid"]) for one in found} == {
-        ("worker-blocked-io", 0, 0, worker)
+        ("silent-rank-data-stall", 0, 0, worker)
     }
+    assert {(one["rule"], one["role"]) for one in details} == {("worker-blocked-io", "consequence")}
     assert runs[0] == runs[1] == runs[2]
     assert sorted(role for _, role in runs[0]) == ["helper", "launcher", "main", "main", "worker", "worker"]
 

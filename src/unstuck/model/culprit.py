@@ -10,6 +10,8 @@ from .look import Awaited, Seen, Stack
 from .phrases import duration, many, short, who
 from .places import Place
 from .questions import loader_name
+from .ranks import told as waits
+from .ranks import waiting
 from .report import Finding, Remedy, Subject
 from .standing import fetching, recorded, standing
 
@@ -64,6 +66,8 @@ def found(
     told = list(seen)
     if one.loader:
         told.append(f"it works for {one.loader}")
+    if one.seen.rank is not None:
+        told += waits(waiting(evidence))
     stall = evidence.stall
     return Finding(
         cause=cause,

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from .distributed import Collective
-from .ranks import Stand
+from .ranks import Stand, traced
 
 # Collectives to which all ranks bring the same sizes; in the others, as scatter, they need not.
 SAME_SIZES = ("all_reduce", "allreduce", "broadcast", "barrier")
@@ -56,7 +56,7 @@ def parted(stands: list[Stand]) -> Parting | None:
     """The first calls that only some ranks made. None: as far as is known, all called the same."""
     told = traces(stands)
     number = None if told is None else _first_misfit(told)
-    if told is None or number is None:
+    if told is None or number is None or _one_call(told, number):
         return None
     for start in range(_shifted_since(told, number), number + 1):
         options = list(_options(told, start))
@@ -100,7 +100,7 @@ def line_of(one: Collective) -> tuple[str, int] | None:
 
 
 def _by_sequence(stand: Stand) -> dict[int, Collective]:
-    calls = stand.process.collectives if stand.process is not None else []
+    calls = traced(stand.process) if stand.process is not None else []
     return {one.sequence: one for one in calls if not one.group}
 
 
@@ -114,6 +114,13 @@ def _first_misfit(told: Traces) -> int | None:
         if len(made) < len(calls) and any(told.waits(rank, number) for rank in told.by_rank):
             return number
     return None
+
+
+def _one_call(told: Traces, number: int) -> bool:
+    """All ranks made it, at one and the same line: only its sizes differ, which is another mistake."""
+    calls = [told.at(rank, number) for rank in told.by_rank]
+    made = {(line_of(one), one.operation) for one in calls if one is not None}
+    return None not in calls and len(made) == 1
 
 
 def _shifted_since(told: Traces, number: int) -> int:

@@ -17,14 +17,28 @@ from .phrases import short, who
 from .places import Place
 from .questions import is_users
 from .recorded import Failure, Process
-from .standing import idles, in_futex, main_stack
+from .standing import LONG, idles, in_futex, main_stack, standing
 
 C10D = "torch/distributed/distributed_c10d.py"
 DDP = "torch/nn/parallel/distributed.py"
 TOGETHER = ("barrier", "monitored_barrier", "wait_for_everyone", "DistributedDataParallel")  # one waits for all there
 BACKWARD = ("backward", "_engine_run_backward")
 FORWARD = ("__call__", "_wrapped_call_impl", "_call_impl", "forward")
+# Functions of accelerate and torch that people call, and that call a collective by another name.
+CALLED = (
+    "wait_for_everyone",
+    "main_process_first",
+    "local_main_process_first",
+    "gather_for_metrics",
+    "gather_object",
+    "all_gather_object",
+    "broadcast_object_list",
+    "pad_across_processes",
+    "save_state",
+    "load_state",
+)
 A_COLLECTIVE = "a collective"
+WRITING = 1.0  # seconds between the last that a process tells of itself and what is written at its end
 ABORTED = -6  # how gloo ends a process that is sent more than it asked for
 MANY = 8  # ranks that are named one by one
 
@@ -104,17 +118,24 @@ def elsewhere(evidence: Evidence) -> list[Stand]:
 def all_wait(evidence: Evidence) -> list[Stand]:
     """Where all ranks stand, if each waits for others, has died of that, was told to go, or has ended. Else none.
 
-    While one is anywhere else, or has died by itself, its own story explains that the others wait.
+    While one is anywhere else, or has died by itself, its own story explains that the others wait. Who lives has to
+    stand for long: in a run that goes on, every rank waits in a collective now and then.
     """
     stands = stand(evidence)
     waits = any(one.waits and not one.sent_away for one in stands)
     rest = all(one.waits or one.ended or one.sent_away for one in stands)
-    return stands if len(stands) > 1 and waits and rest else []
+    return stands if len(stands) > 1 and waits and rest and all(_for_long(evidence, one) for one in stands) else []
+
+
+def traced(process: Process) -> list[Collective]:
+    """Its Flight Recorder, unless the process got on after that was asked, or did not answer."""
+    fresh = process.traced is not None and process.traced >= process.last_sign - WRITING
+    return process.collectives if fresh and not process.trace_refused else []
 
 
 def unfinished(process: Process) -> Collective | None:
     """The first collective of the Flight Recorder that this rank has begun and not finished."""
-    return next((one for one in process.collectives if not one.finished), None)
+    return next((one for one in traced(process) if not one.finished), None)
 
 
 def lost_a_peer(failure: Failure | None) -> bool:
@@ -159,7 +180,15 @@ def entry_name(entry: Collective) -> str:
         return "backward"
     if entry.calls in FORWARD:
         return "forward"
-    return "DistributedDataParallel" if entry.calls == "__init__" else entry.operation
+    if entry.calls == "__init__":
+        return "DistributedDataParallel"
+    return entry.calls if entry.calls in CALLED else entry.operation
+
+
+def _for_long(evidence: Evidence, one: Stand) -> bool:
+    if one.seen is None or one.stack is None:
+        return True
+    return standing(evidence, one.seen, one.stack) >= LONG
 
 
 def _texts(failure: Failure) -> list[str]:
@@ -179,7 +208,8 @@ def _stand(evidence: Evidence, rank: int, process: Process | None, seen: Seen | 
     if process is None:
         return Stand(rank, None, seen)
     death = ended.get(process.pid)
-    if death is not None and death.how == FINISHED:
+    unseen = process.alive and evidence.stall is None  # and it may well get on
+    if unseen or (death is not None and death.how == FINISHED):
         return Stand(rank, process, seen, death=death)
     call, where = _recorded(process, death)
     return Stand(rank, process, seen, None, call, where, death=death)
@@ -200,7 +230,7 @@ def _of_calls(calls: list[Frame]) -> tuple[str, Place | None]:
     public = [one.name for one in inner if C10D in one.file and not one.name.startswith("_")]
     ddp = [one.name for one in inner if DDP in one.file]
     if public:
-        return public[-1], place(own)
+        return inner[-1].name if inner[-1].name in CALLED else public[-1], place(own)
     if any(one.name in BACKWARD for one in inner):
         return "backward", place(own)
     if "__init__" in ddp:

@@ -17,22 +17,25 @@ them at the shortest, or wrap the loop in `Join`, which lets early ranks answer 
 
 ## How sure it is
 Sure where a rank waits with a batch that the other never had. Before that, different lengths are only a warning: a loop
-that stops all ranks by a count of its own gets along with them. Once a pass has ended unevenly and the run went on, and
-for loops inside of `Join`, it stays silent.
+that stops all ranks by a count of its own gets along with them. It stays silent for loops inside of `Join`, once a pass
+has ended unevenly and the run went on, and where ranks are seen to exchange single numbers, which may be an agreement.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from math import prod
 
 from ...model.evidence import Evidence
 from ...model.phrases import many, short
 from ...model.questions import loader_name
-from ...model.ranks import listed, stand, told
+from ...model.ranks import entry_name, listed, stand, told
 from ...model.report import Finding, Remedy, Subject, Symptom
 from ...model.rule import rule
 from ...model.shares import Share, joins, shared_loaders
 from ...model.uneven import Apart, uneven
+
+AGREEING = ("all_reduce", "all_gather", "allgather", "broadcast")
 
 
 @rule(
@@ -150,7 +153,14 @@ def _lengths_differ(evidence: Evidence) -> Iterator[list[Share]]:
 
 def _trains_first_pass(one: Share) -> bool:
     ddp = any(each.kind == "DistributedDataParallel" for each in one.process.wrapped)
-    return ddp and one.loader.passes == 1 and one.inside and one.loader.optimizer_steps > 0 and not joins(one)
+    first = one.loader.passes == 1 and one.inside and one.loader.optimizer_steps > 0
+    return ddp and first and not joins(one) and not _agrees(one)
+
+
+def _agrees(one: Share) -> bool:
+    """The user's own code reduces or gathers single numbers: that is how ranks agree on where to stop."""
+    own = [each for each in one.process.collectives if entry_name(each) in AGREEING]
+    return any(prod(size) <= 1 for each in own for size in each.sizes)
 
 
 def _will_be(shares: list[Share]) -> Finding:
@@ -168,4 +178,5 @@ def _will_be(shares: list[Share]) -> Finding:
         pid=first.stand.pid,
         where=first.loader.created,
         subject=Subject("loader", name),
+        symptom=Symptom.WRONG.value,
     )

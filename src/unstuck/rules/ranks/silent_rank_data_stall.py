@@ -87,6 +87,5 @@ def _of_rank(found: Finding, main: Seen, waits: list[Stand]) -> Finding:
     return msgspec.structs.replace(
         found,
         cause=f"{begins}, while {others}. {found.cause}",
-        seen=[*told(waits), *found.seen],
         rank=main.rank,
     )
