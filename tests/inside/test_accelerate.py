@@ -9,6 +9,8 @@ from running import BEGIN, Run, Zygote
 
 from unstuck.model.recorded import Process
 
+pytestmark = pytest.mark.scenario  # accelerate is imported, which takes its time
+
 Recorded = Callable[..., Run]
 
 RANKS = """

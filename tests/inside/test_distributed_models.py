@@ -8,6 +8,8 @@ from collections.abc import Callable
 import pytest
 from running import LOOP, Run
 
+pytestmark = pytest.mark.scenario  # process groups are made
+
 Recorded = Callable[..., Run]
 
 

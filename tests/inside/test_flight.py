@@ -6,9 +6,12 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
 from running import Run
 
 from unstuck.probes import flight
+
+pytestmark = pytest.mark.scenario  # process groups are made and waited for
 
 Recorded = Callable[..., Run]
 

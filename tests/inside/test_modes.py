@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import pytest
 from running import LOOP, Run
 
 from unstuck.inside.format import MODE_BITS, MODE_EVAL, MODE_NO_GRAD, Kind
+
+pytestmark = pytest.mark.scenario  # models are compiled
 
 Recorded = Callable[..., Run]
 

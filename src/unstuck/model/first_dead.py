@@ -112,6 +112,12 @@ def deaths(evidence: Evidence) -> list[Death]:
     return sorted(found, key=_order)
 
 
+def first_dead(evidence: Evidence) -> Death | None:
+    """Who did not die of another, first; if all did, the first of them. Who finished or was told to go did not die."""
+    died = [one for one in deaths(evidence) if one.how not in (FINISHED, TOLD_TO_GO)]
+    return next((one for one in died if one.how in (*BY_ITSELF, GAVE_UP, ALONE)), died[0] if died else None)
+
+
 def cascade(evidence: Evidence) -> Cascade | None:
     """None: nobody died, nobody died of it, or the first to go was not one that died by itself."""
     ended = deaths(evidence)

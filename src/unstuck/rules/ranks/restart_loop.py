@@ -24,7 +24,7 @@ from typing import NamedTuple
 
 from ...model.distributed import Attempt
 from ...model.evidence import Evidence
-from ...model.first_dead import Death, deaths
+from ...model.first_dead import Death, first_dead
 from ...model.phrases import duration, ending, line, many, said, short, who
 from ...model.places import Place
 from ...model.report import Finding, Remedy, Symptom
@@ -42,10 +42,9 @@ SHORTEST = 1.0  # seconds: below, differences in starting up say nothing
     behind=(Symptom.CRASHED, "collective-timeout", "rendezvous-peer-missing"),  # who explains the death is the cause
 )
 def check(evidence: Evidence) -> Iterator[Finding]:
-    ended = [one for one in deaths(evidence) if one.failure is not None or one.status]
-    if not evidence.attempts or not ended or any(one.alive for one in evidence.mains() if one.rank is not None):
+    last = first_dead(evidence)
+    if not evidence.attempts or last is None or any(one.alive for one in evidence.mains() if one.rank is not None):
         return
-    last = ended[0]
     if any(_way(one.type, one.status, one.where) != _way_of(last) for one in evidence.attempts):
         return
     tries = [*(Try(one.steps, one.batches, one.ended - one.began) for one in evidence.attempts), _try(evidence, last)]
