@@ -30,12 +30,12 @@ class Net(nn.Module):
 
 
 def fit(net, loader, epochs):
-    optimizer = torch.optim.SGD(net.parameters(), lr=0.01)
     for _ in range(epochs):
         for batch in loader:
-            optimizer.zero_grad()
+            net.zero_grad()
             nn.functional.cross_entropy(net(batch["image"]), batch["label"]).backward()
-            optimizer.step()
+            for weight in net.parameters():
+                weight.data -= 0.01 * weight.grad
 
 
 if __name__ == "__main__":

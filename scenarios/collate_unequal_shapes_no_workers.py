@@ -10,8 +10,8 @@ sentences = [torch.arange(6) % VOCABULARY for _ in range(64)] + [
 ]
 
 embedding = torch.nn.EmbeddingBag(VOCABULARY, 8)
-optimizer = torch.optim.SGD(embedding.parameters(), lr=0.1)
 for tokens in DataLoader(sentences, batch_size=16):
-    optimizer.zero_grad()
+    embedding.zero_grad()
     embedding(tokens).pow(2).mean().backward()
-    optimizer.step()
+    for weight in embedding.parameters():
+        weight.data -= 0.1 * weight.grad

@@ -29,11 +29,11 @@ def pad(sentences):
 
 def main():
     words = torch.nn.Embedding(1000, 16)
-    optimizer = torch.optim.SGD(words.parameters(), lr=0.1)
     for tokens in DataLoader(Sentences(), batch_size=16, collate_fn=pad, num_workers=2, multiprocessing_context="fork"):
-        optimizer.zero_grad()
+        words.zero_grad()
         words(tokens).mean().backward()
-        optimizer.step()
+        for weight in words.parameters():
+            weight.data -= 0.1 * weight.grad
 
 
 if __name__ == "__main__":

@@ -40,11 +40,11 @@ def main():
     with multiprocessing.Pool(2) as pool:
         pages = Pages(pool.map(words_of, ["a page of some words"] * 80))
     model = torch.nn.Linear(5, 1)
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
     for tokens in DataLoader(pages, batch_size=10, num_workers=2):
-        optimizer.zero_grad()
+        model.zero_grad()
         model(tokens).mean().backward()
-        optimizer.step()
+        for weight in model.parameters():
+            weight.data -= 0.01 * weight.grad
 
 
 if __name__ == "__main__":

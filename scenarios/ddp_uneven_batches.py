@@ -40,7 +40,6 @@ def train(rank, world, folder):
         if rank == 0:
             torch.save(model.module.state_dict(), Path(folder) / "model.pt")
         print("rank", rank, "epoch", epoch, flush=True)
-    dist.destroy_process_group()
 
 
 if __name__ == "__main__":

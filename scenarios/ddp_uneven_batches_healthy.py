@@ -40,7 +40,6 @@ def train(rank, world, folder):
             step(model, optimizer, batch)
         dist.barrier()
     print("rank", rank, "is done", flush=True)
-    dist.destroy_process_group()
 
 
 if __name__ == "__main__":

@@ -43,7 +43,6 @@ def train(rank, world, folder):
         optimizer.zero_grad()
         nn.functional.cross_entropy(model(given, length), label).backward()
         optimizer.step()
-    dist.destroy_process_group()
 
 
 if __name__ == "__main__":

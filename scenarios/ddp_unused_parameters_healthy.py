@@ -45,7 +45,6 @@ def train(rank, world, folder):
         nn.functional.cross_entropy(model(given, length), label).backward()
         optimizer.step()
     time.sleep(0.1)  # torch 2.13 may hang where a group and its DDP model go right after their last collective
-    dist.destroy_process_group()
 
 
 if __name__ == "__main__":

@@ -44,12 +44,12 @@ def main():
     signal.signal(signal.SIGALRM, lambda *_: sys.exit("nobody ended this run"))
     signal.alarm(150)
     model = torch.nn.Linear(32, 1)
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
     loader = DataLoader(Tokens(Metrics()), batch_size=16, num_workers=2)
     for step, batch in enumerate(loader):
-        optimizer.zero_grad()
+        model.zero_grad()
         model(batch).mean().backward()
-        optimizer.step()
+        for weight in model.parameters():
+            weight.data -= 0.01 * weight.grad
         print("step", step, flush=True)
 
 

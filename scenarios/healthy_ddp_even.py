@@ -36,7 +36,6 @@ def train(rank, world, folder):
             optimizer.step()
         dist.barrier()
         print("rank", rank, "epoch", epoch, flush=True)
-    dist.destroy_process_group()
 
 
 if __name__ == "__main__":

@@ -38,7 +38,6 @@ def train(rank, world, folder):
                 optimizer.step()
     dist.barrier()
     print("rank", rank, "is done", flush=True)
-    dist.destroy_process_group()
 
 
 if __name__ == "__main__":

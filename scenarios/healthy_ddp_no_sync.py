@@ -37,7 +37,6 @@ def train(rank, world, folder):
                 optimizer.step()
                 optimizer.zero_grad()
     print("rank", rank, "is done", flush=True)
-    dist.destroy_process_group()
 
 
 if __name__ == "__main__":

@@ -47,7 +47,6 @@ def train(rank, world, folder):
         if rank == 0:
             print(f"epoch {epoch}: {score:.4f}", flush=True)
         dist.barrier()
-    dist.destroy_process_group()
 
 
 if __name__ == "__main__":

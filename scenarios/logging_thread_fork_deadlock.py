@@ -31,15 +31,15 @@ def main():
     signal.signal(signal.SIGALRM, lambda *_: sys.exit("nobody ended this run"))
     signal.alarm(150)
     model = torch.nn.Linear(16, 1)
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
     with tempfile.NamedTemporaryFile(suffix=".log") as file:
         logging.basicConfig(filename=file.name, level=logging.DEBUG)
         threading.Thread(target=report, args=(model,), name="report", daemon=True).start()
         for epoch in range(100):
             for batch in DataLoader(Rows(), batch_size=64, num_workers=2):
-                optimizer.zero_grad()
+                model.zero_grad()
                 model(batch).mean().backward()
-                optimizer.step()
+                for weight in model.parameters():
+                    weight.data -= 0.01 * weight.grad
             print("epoch", epoch, flush=True)
 
 

@@ -44,16 +44,16 @@ def report(model, over):
 
 def main():
     model = torch.nn.Linear(16, 1)
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
     with tempfile.NamedTemporaryFile(suffix=".log") as file:
         logging.basicConfig(handlers=[Unbuffered(file.name)], level=logging.DEBUG)
         over = threading.Event()
         reporter = threading.Thread(target=report, args=(model, over), name="report", daemon=True)
         reporter.start()
         for batch in DataLoader(Rows(), batch_size=32, num_workers=2):
-            optimizer.zero_grad()
+            model.zero_grad()
             model(batch).mean().backward()
-            optimizer.step()
+            for weight in model.parameters():
+                weight.data -= 0.01 * weight.grad
         over.set()  # a thread that is inside torch when the interpreter ends would abort it
         reporter.join()
     print("all rows seen")

@@ -15,11 +15,11 @@ def fast_but_wrong(step):
 def main():
     loader = DataLoader(TensorDataset(torch.rand(400, 6)), batch_size=10)
     model = torch.nn.Linear(6, 2)
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     for step, (x,) in enumerate(loader):
-        optimizer.zero_grad()
+        model.zero_grad()
         model(x).sum().backward()
-        optimizer.step()
+        for weight in model.parameters():
+            weight.data -= 0.1 * weight.grad
         fast_but_wrong(step)
 
 

@@ -15,12 +15,12 @@ class Squares(Dataset):
 
 loader = DataLoader(Squares(), batch_size=40, shuffle=True, num_workers=1, multiprocessing_context="spawn")
 model = torch.nn.Linear(2, 1)
-optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
 
 for epoch in range(3):
     for batch in loader:
-        optimizer.zero_grad()
+        model.zero_grad()
         loss = model(batch).pow(2).mean()
         loss.backward()
-        optimizer.step()
+        for weight in model.parameters():
+            weight.data -= 0.01 * weight.grad
     print(f"epoch {epoch}: {loss.item():.4f}", flush=True)

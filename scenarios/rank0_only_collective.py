@@ -42,7 +42,6 @@ def train(rank, world, folder):
         if rank == 0:
             save(model, optimizer, Path(folder) / "last.pt")
             print("epoch", epoch, "is saved", flush=True)
-    dist.destroy_process_group()
 
 
 if __name__ == "__main__":

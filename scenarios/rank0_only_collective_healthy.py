@@ -47,7 +47,6 @@ def train(rank, world, folder):
             time.sleep(0.7)
             print("epoch", epoch, "is saved", model.module(rows).mean().item(), flush=True)
         dist.barrier()
-    dist.destroy_process_group()
 
 
 if __name__ == "__main__":

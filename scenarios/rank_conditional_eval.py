@@ -51,7 +51,6 @@ def train(rank, world, folder):
             optimizer.step()
         if bar is not None and epoch % 2 == 1:
             bar.show(f"epoch {epoch}: {validate(model, validation):.3f}")
-    dist.destroy_process_group()
 
 
 if __name__ == "__main__":

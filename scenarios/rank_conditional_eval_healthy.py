@@ -43,7 +43,6 @@ def train(rank, world, folder):
         loss = validate(model, validation, together=True)
         if rank == 0:
             print(f"epoch {epoch}: {loss:.3f}, hard {validate(model, hard, together=False):.3f}", flush=True)
-    dist.destroy_process_group()
 
 
 if __name__ == "__main__":

@@ -44,7 +44,6 @@ def train(rank, world, folder):
         loss = nn.functional.cross_entropy(model(texts), labels, reduction="none")
         weighted(loss, labels).backward()
         optimizer.step()
-    dist.destroy_process_group()
 
 
 if __name__ == "__main__":

@@ -16,11 +16,11 @@ class Clips(Dataset):
 
 def main():
     encoder = torch.nn.Conv3d(3, 2, 3)
-    optimizer = torch.optim.SGD(encoder.parameters(), lr=0.01)
     for clips in DataLoader(Clips(), batch_size=8, num_workers=2, prefetch_factor=4):
-        optimizer.zero_grad()
+        encoder.zero_grad()
         encoder(clips).mean().backward()
-        optimizer.step()
+        for weight in encoder.parameters():
+            weight.data -= 0.01 * weight.grad
 
 
 if __name__ == "__main__":

@@ -28,9 +28,9 @@ if __name__ == "__main__":
     run_that_is_killed()
     features = TensorDataset(torch.randn(256, 10), torch.randn(256, 1))
     model = torch.nn.Linear(10, 1)
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
     for x, y in DataLoader(features, batch_size=32, num_workers=2):
-        optimizer.zero_grad()
+        model.zero_grad()
         torch.nn.functional.mse_loss(model(x), y).backward()
-        optimizer.step()
+        for weight in model.parameters():
+            weight.data -= 0.01 * weight.grad
     print("trained beside", len(os.listdir("/dev/shm")), "files of somebody else")

@@ -48,7 +48,6 @@ def train(rank, world, folder):
         model(rows).mean().backward()
         optimizer.step()
         print("rank", rank, "step", step, flush=True)
-    dist.destroy_process_group()
 
 
 if __name__ == "__main__":

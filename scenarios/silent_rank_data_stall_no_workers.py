@@ -36,7 +36,6 @@ def main():
         optimizer.zero_grad()
         model(rows).mean().backward()
         optimizer.step()
-    dist.destroy_process_group()
 
 
 if __name__ == "__main__":

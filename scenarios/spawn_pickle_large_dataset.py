@@ -21,11 +21,11 @@ class Annotations(Dataset):
 def main():
     loader = DataLoader(Annotations(500_000), batch_size=8, num_workers=2, multiprocessing_context="spawn")
     model = torch.nn.Linear(4, 1)
-    optimizer = torch.optim.SGD(model.parameters(), lr=1e-12)
     for boxes in loader:
-        optimizer.zero_grad()
+        model.zero_grad()
         model(boxes).mean().backward()
-        optimizer.step()
+        for weight in model.parameters():
+            weight.data -= 1e-12 * weight.grad
     print("done", flush=True)
 
 

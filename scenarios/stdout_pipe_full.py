@@ -11,14 +11,14 @@ def train():
     from torch.utils.data import DataLoader, TensorDataset
 
     model = torch.nn.Linear(8, 8)
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
     loader = DataLoader(TensorDataset(torch.rand(1600, 8)), batch_size=16)
     for epoch in range(50):
         for step, (rows,) in enumerate(loader):
-            optimizer.zero_grad()
+            model.zero_grad()
             loss = model(rows).square().mean()
             loss.backward()
-            optimizer.step()
+            for weight in model.parameters():
+                weight.data -= 0.01 * weight.grad
             norms = " ".join(f"{float(row.norm()):.5f}" for row in model.weight)
             print(f"epoch {epoch:3} step {step:5} loss {loss.item():.6f} norms {norms}", flush=True)
 

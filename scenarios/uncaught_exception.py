@@ -12,12 +12,12 @@ def weights_for(batch):
 def main():
     loader = DataLoader(TensorDataset(torch.rand(330, 5)), batch_size=32, num_workers=1)
     model = torch.nn.Linear(5, 1)
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     for (rows,) in loader:
-        optimizer.zero_grad()
+        model.zero_grad()
         loss = (model(rows).squeeze(1) * weights_for(rows)).mean()
         loss.backward()
-        optimizer.step()
+        for weight in model.parameters():
+            weight.data -= 0.1 * weight.grad
 
 
 if __name__ == "__main__":

@@ -17,15 +17,15 @@ def upload():
 
 if __name__ == "__main__":
     model = torch.nn.Linear(5, 1)
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     threading.Thread(target=upload).start()
     for step, (rows,) in enumerate(DataLoader(TensorDataset(torch.rand(330, 5)), batch_size=32)):
         try:
             if step == 3:
                 raise RuntimeError("loss is not finite, skipping")
-            optimizer.zero_grad()
+            model.zero_grad()
             model(rows).mean().backward()
-            optimizer.step()
+            for weight in model.parameters():
+                weight.data -= 0.1 * weight.grad
         except RuntimeError as skipped:
             print(skipped)
         if step == 8:

@@ -21,11 +21,11 @@ def main():
     torch.multiprocessing.set_start_method("spawn")
     train = DataLoader(Waves(gain=0.5), batch_size=20, num_workers=2)
     model = torch.nn.Linear(30, 1)
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     for waves in train:
-        optimizer.zero_grad()
+        model.zero_grad()
         model(waves).pow(2).mean().backward()
-        optimizer.step()
+        for weight in model.parameters():
+            weight.data -= 0.1 * weight.grad
 
 
 if __name__ == "__main__":

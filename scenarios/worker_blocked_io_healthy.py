@@ -36,11 +36,11 @@ def main():
         write(Path(name))
         with subprocess.Popen(["sh", "-c", SLOW_DOWNLOAD, "download", f"{name}/040.bin"]):
             model = torch.nn.Linear(64, 1)
-            optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
             for step, rows in enumerate(DataLoader(Shards(Path(name)), batch_size=8, num_workers=2)):
-                optimizer.zero_grad()
+                model.zero_grad()
                 model(rows).mean().backward()
-                optimizer.step()
+                for weight in model.parameters():
+                    weight.data -= 0.01 * weight.grad
                 print("step", step, flush=True)
 
 

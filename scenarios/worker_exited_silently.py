@@ -28,8 +28,8 @@ class Records(Dataset):
 
 if __name__ == "__main__":
     classifier = torch.nn.Linear(3, 4)
-    optimizer = torch.optim.SGD(classifier.parameters(), lr=1e-4)
     for values, labels in DataLoader(Records(), batch_size=15, num_workers=2):
-        optimizer.zero_grad()
+        classifier.zero_grad()
         torch.nn.functional.cross_entropy(classifier(values), labels).backward()
-        optimizer.step()
+        for weight in classifier.parameters():
+            weight.data -= 1e-4 * weight.grad

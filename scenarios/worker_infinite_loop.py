@@ -29,11 +29,11 @@ def main():
     signal.signal(signal.SIGALRM, lambda *_: sys.exit("nobody ended this run"))
     signal.alarm(150)
     model = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(24 * 24, 1))
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
     for step, crops in enumerate(DataLoader(Crops(), batch_size=16, num_workers=2)):
-        optimizer.zero_grad()
+        model.zero_grad()
         model(crops).mean().backward()
-        optimizer.step()
+        for weight in model.parameters():
+            weight.data -= 0.01 * weight.grad
         print("step", step, flush=True)
 
 

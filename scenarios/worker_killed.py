@@ -21,11 +21,11 @@ class Tokens(Dataset):
 
 def train():
     model = torch.nn.Linear(64, 1)
-    optimizer = torch.optim.SGD(model.parameters(), lr=1e-4)
     for batch in DataLoader(Tokens(), batch_size=20, num_workers=3, prefetch_factor=4):
-        optimizer.zero_grad()
+        model.zero_grad()
         model(batch).mean().backward()
-        optimizer.step()
+        for weight in model.parameters():
+            weight.data -= 1e-4 * weight.grad
 
 
 if __name__ == "__main__":

@@ -30,11 +30,11 @@ def main():
     signal.signal(signal.SIGALRM, give_up)
     signal.alarm(150)
     model = torch.nn.Linear(24, 1)
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
     for step, rows in enumerate(DataLoader(Rows(), batch_size=16, num_workers=2)):
-        optimizer.zero_grad()
+        model.zero_grad()
         model(rows).mean().backward()
-        optimizer.step()
+        for weight in model.parameters():
+            weight.data -= 0.01 * weight.grad
         print("step", step, flush=True)
 
 

@@ -83,8 +83,13 @@ def test_who_ends_the_whole_run_is_not_reported():
     assert "rank-crash-cascade" not in [one.rule for one in report_on(one_was_faster).findings]
 
 
-def test_one_rank_that_was_told_to_go_alone_is_the_cause():
-    assert found(run_of(lost(0), rank(1), lost(2), statuses={1: -15})) == [("rank-crash-cascade", 1)]
+def test_one_rank_that_was_told_to_go_alone_is_the_cause_where_its_launcher_says_so():
+    ranks = (lost(0), rank(1), lost(2))
+    words = raised("ProcessExitedException", "process 1 terminated with signal SIGTERM")
+    launcher = Process("n", LAUNCHER, 1, "launcher", failures=[words])
+    assert found(run_of(*ranks, launcher, statuses={1: -15})) == [("rank-crash-cascade", 1)]
+    rules = [one.rule for one in report_on(run_of(*ranks, statuses={1: -15})).findings]
+    assert "rank-crash-cascade" not in rules, "its launcher may have told it to go for another's sake"
 
 
 def test_what_explains_the_first_death_is_the_cause_and_the_cascade_its_consequence():
@@ -229,3 +234,11 @@ def test_attempts_that_died_alike_are_a_loop():
 def test_attempts_that_died_in_different_ways_are_none(lines):
     evidence = run_of(rank(0, raised("ValueError", "bad"), world=1), attempts=attempts(*lines))
     assert found(evidence) == [("uncaught-exception", 0)]
+
+
+def test_ranks_that_cannot_meet_after_a_restart_are_told_what_the_first_attempt_died_of():
+    stale = "Gloo connectFullMesh failed with [/build/gloo/pair.cc:152] timed out connecting: Connection refused"
+    last = rank(0, raised("RuntimeError", stale, where=Place("/project/train.py", 5, "main")), world=2)
+    (first, *_) = report_on(run_of(last, rank(1, world=2), statuses={1: -15}, attempts=attempts(31))).findings
+    assert (first.rule, first.where.line) == ("restart-loop", 31)
+    assert "1 of ValueError at train.py:31, and in 1 attempt the ranks did not meet" in first.cause

@@ -32,7 +32,11 @@ TIMED_OUT = re.compile(
 NOT_MET = re.compile(
     r"waiting for clients\. (\d+)/(\d+) clients joined"
     r"|client socket has timed out.*trying to connect to \(([^,]+), (\d+)\)"
-    r"|^[Ww]ait timeout|connectFullMesh failed"
+    r"|^[Ww]ait timeout"
+)
+# How torch.multiprocessing.spawn and torchrun say which rank was ended by a signal before they ended the others.
+TOLD_FIRST = re.compile(
+    r"(?:^process |Root Cause[^:]*:\s+\[0\]:[^\[]*?\brank\s*: )(\d+)\b[^\[]*(?:SIGTERM|Signal 15|: -15)"
 )
 ASKED = (-1, -2, -15)  # SIGHUP, SIGINT, SIGTERM: somebody wanted it to go
 SEEN_LATE = 1.0  # seconds: launchers look after their ranks that often, so a status may be older than it seems
@@ -124,7 +128,7 @@ def cascade(evidence: Evidence) -> Cascade | None:
     ranks = members(evidence)
     if len(ranks) < 2 or not ended or _was_stopped(evidence):
         return None
-    died = [one for one in ended if one.how in (*BY_ITSELF, GAVE_UP, ALONE)] or _told_alone(ended, ranks)
+    died = [one for one in ended if one.how in (*BY_ITSELF, GAVE_UP, ALONE)] or _told_alone(evidence, ended, ranks)
     if not died or died[0].how in (GAVE_UP, ALONE):
         return None
     first = died[0]
@@ -169,18 +173,24 @@ def _by_status(status: int) -> str:
 
 def _was_stopped(evidence: Evidence) -> bool:
     """Somebody ended the whole run: its launcher was told to go, or has said so."""
-    told = [one.failure.type for one in evidence.recording or () if one.role == "launcher" and one.failure]
-    return evidence.run.status in ASKED or any(one in ("SignalException", *OWN_DECISION) for one in told)
+    told = ("SignalException", *OWN_DECISION)
+    return evidence.run.status in ASKED or any(one.type in told for one in _launchers(evidence))
 
 
-def _told_alone(ended: list[Death], ranks: list[Process]) -> list[Death]:
-    """One rank was told to go and the others lost it. Not so if one had finished before, or all were told."""
+def _told_alone(evidence: Evidence, ended: list[Death], ranks: list[Process]) -> list[Death]:
+    """One rank was told to go and the others lost it: the launcher says so, for it tells others to go by itself."""
     told = [one for one in ended if one.how == TOLD_TO_GO and one.status in ASKED]
-    lost = [one for one in ended if one.how == PARTNER_GONE and one.status not in ASKED]
+    lost = [one for one in ended if one.how == PARTNER_GONE]
     all_there = ranks[0].world is None or len(ranks) >= ranks[0].world
     if not told or not lost or not all_there or any(one.how == FINISHED for one in ended):
         return []
-    return told[:1] if told[0].at <= lost[0].at + SEEN_LATE else []
+    first = {int(rank) for one in _launchers(evidence) for rank in TOLD_FIRST.findall(one.message)}
+    alone = all(one.status not in ASKED for one in lost) and told[0].at < lost[0].at
+    return [one for one in told if one.process.rank in first or alone][:1]
+
+
+def _launchers(evidence: Evidence) -> list[Failure]:
+    return [one.failure for one in evidence.recording or () if one.role == "launcher" and one.failure is not None]
 
 
 def of_others(cascade: Cascade) -> list[str]:

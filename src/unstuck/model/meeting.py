@@ -157,6 +157,7 @@ def died_early(evidence: Evidence, pid: int) -> list[Exit]:
     known = {one.pid for one in evidence.recording or ()}
     found: dict[int, Exit] = {}
     for seen in evidence.exits or ():
-        if process is not None and seen.by == process.parent and seen.status and seen.pid not in known:
+        beside = process is not None and seen.by == process.parent and seen.at >= process.opened
+        if beside and seen.status and seen.pid not in known:  # not of an earlier attempt
             found.setdefault(seen.pid, seen)
     return list(found.values())

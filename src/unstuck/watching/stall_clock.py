@@ -68,6 +68,10 @@ class StallClock:
         for pid, rank in self._ranks.items():
             rank.look([one for one in self._boards.values() if pid in (one.pid, one.parent)], now)
 
+    def anyone(self) -> bool:
+        """Anything at all is recorded: a launcher, a rank, a worker."""
+        return bool(self._boards)
+
     def ranks(self) -> int:
         return len(self._ranks)
 

@@ -78,7 +78,7 @@ class Stalls:
         moved = self._clock.moved()
         if moved is None:
             return
-        if moved != self._moved:
+        if moved != self._moved:  # earlier: the rank that got on last is gone, and the others stand for longer
             self._goes_on(moved)
         least = LEAST if self._options.after is None else min(LEAST, self._options.after)
         if now - moved < least and self._looking is None:
@@ -105,6 +105,8 @@ class Stalls:
             self._outside.tick(now)
             if known is None and self._outside.training is not None:
                 self._unrecorded_since = now
+            if self._recorded.anyone():  # a launcher, whose ranks are still being started
+                self._unrecorded_since = now
             if self._unrecorded_since and now - self._unrecorded_since > LATE:
                 self._unrecorded_since = 0.0
                 self._say(f"pid {self._outside.training} runs torch but is not recorded ({KEPT_OUT}): {FROM_OUTSIDE}")
@@ -119,7 +121,7 @@ class Stalls:
         return times[self._looked] if self._looked < len(times) else None
 
     def _goes_on(self, moved: float) -> None:
-        if self.told:
+        if self.told and moved > self._moved:
             self._say(f"the run goes on after {moved - self._moved:.0f} s")
         self._moved, self._looked = moved, 0
         self.told, self.report, self._postponed = False, None, None

@@ -2,7 +2,8 @@
 
 ## What it looks at
 How each attempt of the run ended: which rank died first, of which exception at which line or of which signal, after how
-many steps and how long. It speaks when the last attempt has died of the same as all before it.
+many steps and how long. It speaks when the last attempt has died of the same as all before it, or when the ranks of
+later ones could not even meet.
 
 ## Why it happens
 `torchrun --max-restarts`, Slurm's requeue or a pod's restart policy help against what happens once: a node that fails,
@@ -11,7 +12,9 @@ the same limit; restarting only uses up hours, and often the log of the first at
 
 ## What to do
 Treat it as one crash: look at the line, with `--max-restarts 0` while doing so. If every attempt begins from the last
-checkpoint and dies at the same step, the reason lies in the data that comes next, or in the checkpoint itself.
+checkpoint and dies at the same step, the reason lies in the data that comes next, or in the checkpoint itself. With
+gloo, ranks that are started anew may read the addresses of those before them, for torchrun keeps one store for all
+attempts: then they die of "connectFullMesh failed", until `TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1` is set.
 
 ## How sure it is
 Certain that all attempts ended alike. Why they did, another rule says if it can: then this is its consequence.
@@ -25,14 +28,37 @@ from typing import NamedTuple
 from ...model.distributed import Attempt
 from ...model.evidence import Evidence
 from ...model.first_dead import Death, first_dead
-from ...model.phrases import duration, ending, line, many, said, short, who
+from ...model.phrases import duration, line, many, short, signal_name
 from ...model.places import Place
 from ...model.report import Finding, Remedy, Symptom
 from ...model.rule import rule
 
 ALIKE = 0.25  # of the longest: attempts that lasted so nearly the same time died at the same moment of their lives
-NUMBERS = {2: "Both"}
 SHORTEST = 1.0  # seconds: below, differences in starting up say nothing
+NOT_MET = "connectFullMesh failed"  # how gloo says that nobody is at the address that it has read in the store
+OWN_STORE = "export TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1"
+
+
+class End(NamedTuple):
+    """How an attempt ended, and how far it came."""
+
+    number: int  # the first is 1
+    rank: int | None
+    kind: str  # the exception, the signal or the exit code
+    message: str
+    where: Place | None
+    steps: int
+    batches: int
+    seconds: float
+
+    @property
+    def not_met(self) -> bool:
+        return NOT_MET in self.message
+
+    @property
+    def way(self) -> tuple[str, Place | None]:
+        """What has to be the same."""
+        return self.kind, self.where
 
 
 @rule(
@@ -45,82 +71,80 @@ def check(evidence: Evidence) -> Iterator[Finding]:
     last = first_dead(evidence)
     if not evidence.attempts or last is None or any(one.alive for one in evidence.mains() if one.rank is not None):
         return
-    if any(_way(one.type, one.status, one.where) != _way_of(last) for one in evidence.attempts):
+    ends = [*(_earlier(one) for one in evidence.attempts), _newest(evidence, last)]
+    died = [one for one in ends if not one.not_met]
+    if ends[0].not_met or len({one.way for one in died}) > 1:
         return
-    tries = [*(Try(one.steps, one.batches, one.ended - one.began) for one in evidence.attempts), _try(evidence, last)]
+    of = died[-1]
     yield Finding(
-        cause=f"{NUMBERS.get(len(tries), f'All {len(tries)}')} attempts of this run died of {last.words}"
-        f"{_when(tries)}: starting it anew does not help.",
-        seen=[*(_told(one) for one in evidence.attempts[-3:]), _told_last(last, tries)],
-        remedy=_remedy(last, tries),
+        cause=_cause(ends, died),
+        seen=[_told(one) for one in ends[-4:]],
+        remedy=_remedy(of, died, not_met=len(died) < len(ends)),
         node=last.process.node,
-        rank=last.process.rank,
-        pid=last.process.pid,
+        rank=of.rank,
+        pid=last.process.pid if of is ends[-1] else None,
         onset_s=evidence.attempts[0].ended,
-        where=last.where,
+        where=of.where,
     )
 
 
-class Try(NamedTuple):
-    """How far an attempt came."""
-
-    steps: int
-    batches: int
-    seconds: float
+def _earlier(one: Attempt) -> End:
+    kind = one.type or (_status(one.status) if one.status is not None else "an unseen end")
+    seconds = one.ended - one.began
+    return End(one.number + 1, one.rank, kind, one.message, one.where, one.steps, one.batches, seconds)
 
 
-def _try(evidence: Evidence, last: Death) -> Try:
-    """Of the last attempt, as of the others: by the rank that came furthest."""
+def _newest(evidence: Evidence, last: Death) -> End:
+    """As of the others: how far the rank came that came furthest."""
     ranks = [one for one in evidence.mains() if one.rank is not None]
     batches = max((loader.batches for one in ranks for loader in one.loaders), default=0)
-    began = min((one.opened for one in ranks), default=last.process.opened)
-    return Try(max((one.optimizer_steps for one in ranks), default=0), batches, last.at - began)
+    steps = max((one.optimizer_steps for one in ranks), default=0)
+    seconds = last.at - min((one.opened for one in ranks), default=last.process.opened)
+    kind, message = _status(last.status or 0), ""
+    if last.failure is not None:
+        kind, message = last.failure.type, last.failure.message
+    return End(len(evidence.attempts) + 1, last.process.rank, kind, message, last.where, steps, batches, seconds)
 
 
-def _way(kind: str, status: int | None, where: Place | None) -> tuple[object, ...]:
-    """An exception at a line, or a status: what has to be the same."""
-    return (kind, where) if kind else (status,)
+def _status(status: int) -> str:
+    return signal_name(status) if status < 0 else f"exit code {status}"
 
 
-def _way_of(last: Death) -> tuple[object, ...]:
-    return _way(last.failure.type if last.failure is not None else "", last.status, last.where)
+def _cause(ends: list[End], died: list[End]) -> str:
+    of = f"{died[-1].kind}{f' at {short(died[-1].where)}' if died[-1].where is not None else ''}"
+    all_of_them = "Both" if len(ends) == 2 else f"All {len(ends)}"
+    if len(died) == len(ends):
+        return f"{all_of_them} attempts of this run died of {of}{_when(died)}: starting it anew does not help."
+    rest = many(len(ends) - len(died), "attempt")
+    return (
+        f"{all_of_them} attempts of this run died: {len(died)} of {of}, and in {rest} the ranks did not meet, "
+        "for they found the addresses of those before them."
+    )
 
 
-def _when(tries: list[Try]) -> str:
+def _when(ends: list[End]) -> str:
     """What else they had in common, if anything."""
-    if len({one.steps for one in tries}) == 1 and tries[0].steps:
-        return f", each after {many(tries[0].steps, 'step')}"
-    if len({one.batches for one in tries}) == 1 and tries[0].batches:
-        return f", each at batch {tries[0].batches:,}"
-    times = [one.seconds for one in tries]
+    if len({one.steps for one in ends}) == 1 and ends[0].steps:
+        return f", each after {many(ends[0].steps, 'step')}"
+    if len({one.batches for one in ends}) == 1 and ends[0].batches:
+        return f", each at batch {ends[0].batches:,}"
+    times = [one.seconds for one in ends]
     alike = max(times) - min(times) <= max(ALIKE * max(times), SHORTEST)
     return f", each after about {duration(sum(times) / len(times))}" if alike else ""
 
 
-def _told(one: Attempt) -> str:
-    what = f"{one.type}: {one.message.strip().splitlines()[0][:120] if one.message.strip() else ''}" if one.type else ""
-    by = what or (ending(one.status) if one.status is not None else "unseen")
-    rank = f"rank {one.rank}" if one.rank is not None else f"pid {one.pid}"
-    return f"attempt {one.number + 1}: {rank}, {by}{_at(one.where)}, after {_far(one.steps, one.batches)}"
+def _told(one: End) -> str:
+    first = one.message.strip().splitlines()[:1]
+    what = f"{one.kind}: {first[0][:120]}" if first else one.kind
+    at = f", at {line(one.where)}" if one.where is not None else ""
+    far = many(one.steps, "step") if one.steps else many(one.batches, "batch") if one.batches else duration(one.seconds)
+    return f"attempt {one.number}: rank {one.rank}, {what}{at}, after {far}"
 
 
-def _told_last(last: Death, tries: list[Try]) -> str:
-    what = said(last.failure, 160) if last.failure is not None else last.words
-    far = _far(tries[-1].steps, tries[-1].batches)
-    return f"attempt {len(tries)}: {who(last.process)}, {what}{_at(last.where)}, after {far}"
-
-
-def _at(where: Place | None) -> str:
-    return f", at {line(where)}" if where is not None else ""
-
-
-def _far(steps: int, batches: int) -> str:
-    return many(steps, "step") if steps else many(batches, "batch")
-
-
-def _remedy(last: Death, tries: list[Try]) -> Remedy:
-    at = f" at {short(last.where)}" if last.where is not None else ""
-    same = len({one.batches for one in tries}) == 1 and tries[0].batches
-    data = f", with batch {tries[0].batches:,} at hand" if same else ""
-    kind = last.words.partition(" at ")[0]
-    return Remedy(f"Look at the {kind}{at}{data}, and start it only once until it is mended: --max-restarts 0.")
+def _remedy(of: End, died: list[End], *, not_met: bool) -> Remedy:
+    at = f" at {short(of.where)}" if of.where is not None else ""
+    data = f", with batch {of.batches:,} at hand" if len({one.batches for one in died}) == 1 and of.batches else ""
+    text = f"Look at the {of.kind}{at}{data}, and start it only once until it is mended: --max-restarts 0."
+    if not not_met:
+        return Remedy(text)
+    return Remedy(f"{text} For restarts that can work, let torchrun keep a store for each attempt.", [OWN_STORE])
