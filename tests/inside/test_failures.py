@@ -276,3 +276,23 @@ def test_a_program_that_puts_its_own_hook_in_place_is_still_known_to_have_crashe
     """)
     (failure,) = run.main.process().failures
     assert (failure.how, failure.type, failure.paths) == ("uncaught", "KeyError", [])
+
+
+def test_an_exception_of_a_process_that_imports_torch_only_in_its_function_is_kept(started: Recorded) -> None:
+    text = """
+    import multiprocessing
+
+    def work():
+        import torch
+        raise ValueError("on purpose")
+
+    if __name__ == "__main__":
+        child = multiprocessing.get_context("spawn").Process(target=work)
+        child.start()
+        child.join()
+    """
+    run = started(text)
+
+    (child,) = run.processes
+    assert [(one.type, one.how) for one in child.failures] == [("ValueError", "uncaught")]
+    assert "/inside/" not in run.err

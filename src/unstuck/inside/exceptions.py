@@ -175,23 +175,23 @@ def _wrap_thread_hook() -> None:
 def _at_exit() -> None:
     """The same where somebody has put another hook in the place of ours: Python remembers what it printed last."""
     error = getattr(sys, "last_exc", None) or getattr(sys, "last_value", None)
-    if isinstance(error, BaseException) and not hasattr(sys, "ps1") and _identity(error) != process.ended_by:
+    if isinstance(error, BaseException) and not hasattr(sys, "ps1") and identity(error) != process.ended_by:
         uncaught(error)
 
 
 def uncaught(error: BaseException) -> None:
     """The exception that ends the program, with what was remembered of it where it was raised."""
     if not isinstance(error, SystemExit):
-        process.ended_by = _identity(error)
+        process.ended_by = identity(error)
         note_dead_workers()
         keep(error, "uncaught")
 
 
 def remember(error: BaseException, facts: dict[str, Any]) -> None:
     """Facts about an exception that may or may not end the program. Nothing is put on the object, nor is it kept."""
-    known = _failures.get(_identity(error), {})
+    known = _failures.get(identity(error), {})
     _failures.clear()
-    _failures[_identity(error)] = {**facts, **known}
+    _failures[identity(error)] = {**facts, **known}
 
 
 def remembered(error: BaseException) -> dict[str, Any]:
@@ -199,14 +199,14 @@ def remembered(error: BaseException) -> dict[str, Any]:
     for _ in range(6):
         if following is None:
             break
-        found = _failures.get(_identity(following))
+        found = _failures.get(identity(following))
         if found is not None:
             return found
         following = following.__cause__ or following.__context__
     return {}
 
 
-def _identity(error: BaseException) -> tuple[object, ...]:
+def identity(error: BaseException) -> tuple[object, ...]:
     """An address is soon another exception's, and most take no weak reference: where it was raised counts too."""
     trace = error.__traceback__
     while trace is not None and trace.tb_next is not None:

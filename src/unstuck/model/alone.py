@@ -13,6 +13,7 @@ from .parting import Parting, line_of, parted, trained
 from .ranks import Stand, all_wait, entry_name
 from .uneven import skipped, uneven
 
+SOON = 3.0  # seconds from the last batch of a validation to the call about its result, and until a crash there is seen
 BY_DDP = ("backward", "forward", "DistributedDataParallel", "")
 
 
@@ -75,17 +76,15 @@ def _calls(stand: Stand, call: Collective) -> bool:
 
 
 def _phase_at(stand: Stand, moment: float) -> Phase | None:
-    """The innermost: the one that began last."""
+    """The innermost: the one that began last. A mean is reduced after the loop, so a validation lasts a bit longer."""
     phases = stand.process.phases if stand.process is not None else []
-    around = [one for one in phases if one.at <= moment and (one.ended is None or moment <= one.ended)]
-    return around[-1] if around else _just_left(phases, moment)
-
-
-def _just_left(phases: list[Phase], moment: float) -> Phase | None:
-    """A mean is reduced after the loop: what ended last, if nothing else has begun since."""
-    before = [one for one in phases if one.at <= moment]
-    newest = before[-1] if before else None
-    return newest if newest is not None and newest.kind == VALIDATION else None
+    begun = [one for one in phases if one.at <= moment]
+    around = [one for one in begun if one.ended is None or moment <= one.ended]
+    newest = begun[-1] if begun else None
+    if newest is not None and newest.kind == VALIDATION and newest.ended is not None:
+        just_left = not around or moment - newest.ended <= SOON
+        return newest if just_left else around[-1]
+    return around[-1] if around else None
 
 
 def _entered(stand: Stand, phase: Phase) -> bool:

@@ -92,11 +92,9 @@ def shared_loaders(stands: list[Stand]) -> list[list[Share]]:
 
 
 def joins(share: Share) -> bool:
-    """Its passes are inside of Join, which lets ranks end at different times."""
-    begun = min((one.at for one in share.process.phases if one.loader == share.loader.number), default=None)
-    return any(
-        one.name == JOIN and (begun is None or one.ended is None or one.ended >= begun) for one in share.process.spans
-    )
+    """Its newest pass is inside of Join, which lets ranks end at different times."""
+    begun = share.newest.at if share.newest is not None else 0.0
+    return any(one.name == JOIN and (one.ended is None or one.ended >= begun) for one in share.process.spans)
 
 
 def together(one: Stand, other: Stand) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from .distributed import Phase
@@ -28,7 +29,7 @@ def uneven(evidence: Evidence) -> Apart | None:
     """A rank whose pass came to its end, while others wait with a batch that it never had."""
     stands = all_wait(evidence)
     for shares in shared_loaders(stands):
-        short = [one for one in shares if not one.inside and not one.left and one.loader.passes and _is_still(one)]
+        short = [one for one in _kinds(shares) if _is_through(one)]
         for one in sorted(short, key=lambda one: one.loader.batches):
             longer = [other for other in shares if _has_more(other, one)]
             if longer and not joins(one):
@@ -39,12 +40,22 @@ def uneven(evidence: Evidence) -> Apart | None:
 def skipped(evidence: Evidence) -> Apart | None:
     """A rank that is through a batch, without the step that others want to make with theirs, where they stand."""
     stands = all_wait(evidence)
-    for shares in shared_loaders(stands):
-        for one in sorted(shares, key=lambda one: -one.loader.batches):
+    for shares in shared_loaders(stands) if uneven(evidence) is None else ():
+        for one in sorted(_kinds(shares), key=lambda one: -one.loader.batches):
             behind = [other for other in shares if _is_behind(other, one)]
-            if behind and not joins(one) and uneven(evidence) is None:
+            if behind and not joins(one):
                 return Apart(one, behind, stands)
     return None
+
+
+def _kinds(shares: list[Share]) -> list[Share]:
+    """One of each state: of a thousand ranks, most are where most others are."""
+    kinds: dict[tuple[object, ...], Share] = {}
+    for one in shares:
+        loader, stand = one.loader, one.stand
+        state = loader.passes, loader.batches, loader.now, one.process.optimizer_steps, stand.spot, stand.ended
+        kinds.setdefault(state, one)
+    return list(kinds.values())
 
 
 class Shift(NamedTuple):
@@ -63,14 +74,28 @@ def shifted(stands: list[Stand]) -> Shift | None:
     """Ranks out of step, of a run that goes on or has ended; but not if all made equally many steps in the end."""
     for shares in shared_loaders(stands):
         ended = all(one.stand.ended for one in shares)
-        if ended and len({one.loader.optimizer_steps for one in shares}) == 1:
+        if ended and len({one.process.optimizer_steps for one in shares}) == 1:
             continue
-        for one in shares:
-            for other in shares:
-                found = _shift(one, other)
-                if found is not None and not joins(one):
-                    return found
+        for one, most in _out_of_step(shares):
+            found = _shift(one, most)
+            if found is not None and not joins(one):
+                return found
     return None
+
+
+def _out_of_step(shares: list[Share]) -> Iterator[tuple[Share, Share]]:
+    """Ranks that made fewer steps in a pass than the rank that made most, and that rank."""
+    most: dict[int | None, tuple[int, Share]] = {}
+    for one in shares:
+        for phase in one.passes:
+            if phase.steps > most.get(phase.number_of_pass, (0, one))[0]:
+                most[phase.number_of_pass] = phase.steps, one
+    for one in shares:
+        fewer = [most[phase.number_of_pass] for phase in one.passes if phase.number_of_pass in most]
+        own = [phase.steps for phase in one.passes if phase.number_of_pass in most]
+        other = next((share for (steps, share), mine in zip(fewer, own, strict=True) if steps > mine), None)
+        if other is not None:
+            yield one, other
 
 
 def _shift(one: Share, other: Share) -> Shift | None:
@@ -102,8 +127,9 @@ def _begins(one: Share, phase: Phase) -> int | None:
     return next((call.sequence for call in calls if call.at > ended), None)
 
 
-def _is_still(one: Share) -> bool:
-    return one.stand.waits or one.stand.ended
+def _is_through(one: Share) -> bool:
+    """It came to the end of its newest pass, and waits elsewhere or has ended."""
+    return not one.inside and not one.left and one.loader.passes > 0 and (one.stand.waits or one.stand.ended)
 
 
 def _has_more(other: Share, one: Share) -> bool:
