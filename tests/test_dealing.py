@@ -1,12 +1,16 @@
-"""How files were dealt to workers, by what each of them brought; on numbers that are made up."""
+"""How files were dealt to ranks and workers, by what each of them brought; on numbers that are made up."""
 
 from __future__ import annotations
 
 import pytest
 
 from unstuck.model.dealing import among_workers
+from unstuck.model.evidence import Evidence, Run
+from unstuck.model.places import Place
 from unstuck.model.recorded import Loader, Process, Timing
 from unstuck.model.streams import Crew, Stream
+from unstuck.rules.discovery import all_rules
+from unstuck.rules.engine import judge_one
 
 
 def crew(samples: list[int], files: int, ends: list[float] | None = None) -> Crew:
@@ -67,3 +71,25 @@ def test_nothing_is_lost_where_the_loop_itself_takes_as_long():
     slow_loop = busy._replace(loader=Loader(1, passes=1, batches=50, waits=Timing(49, 12.0), bodies=Timing(50, 25.0)))
 
     assert not slow_loop.costs
+
+
+def rank(number: int, files: int, passes: int) -> Process:
+    loader = Loader(
+        number=1,
+        iterable=True,
+        created=Place("train.py", 9),
+        files={"shards": files},
+        passes=passes,
+        batches=60,
+        optimizer_steps=60,
+    )
+    return Process(node="node", pid=10 + number, parent=9, role="main", rank=number, world=2, loaders=[loader])
+
+
+@pytest.mark.parametrize(("passes", "found"), [((12, 4), 1), ((4, 4), 0), ((2, 1), 0)])
+def test_few_files_that_are_gone_through_far_more_often_are_told(passes, found):
+    evidence = Evidence(run=Run(id="run", status=0), recording=[rank(0, 1, passes[0]), rank(1, 3, passes[1])])
+
+    findings = judge_one(all_rules()["uneven-file-assignment"], evidence).findings
+
+    assert [(one.rank, one.symptom) for one in findings] == [(0, "wrong")] * found

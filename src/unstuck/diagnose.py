@@ -27,7 +27,17 @@ A_WHILE = 1.0  # seconds of looping, for the same reason
 
 def diagnose(folder: str | Path) -> Report:
     """The verdict on a run folder, live or afterwards."""
-    return report_on(gather(Path(folder)))
+    return report_on(_asked(Path(folder)))
+
+
+def _asked(folder: Path) -> Evidence:
+    """What a run folder holds, with what those of its ranks say now that are alive here."""
+    evidence = gather(folder)
+    alive = [one.pid for one in evidence.recording or () if one.alive and one.group is not None]
+    if not alive:
+        return evidence
+    refused = flight.ask(alive, folder)
+    return flight.added(gather(folder), refused)
 
 
 def gather(folder: Path) -> Evidence:
@@ -81,7 +91,7 @@ def diagnose_stall(folder: Path, pid: int, stall: Stall) -> Report:
 def foretold(folder: Path) -> list[Finding]:
     """What will go wrong with a run that goes on, as its recording shows it."""
     rules = all_rules()
-    return [one for one in report_on(gather(folder)).findings if one.role == "root" and rules[one.rule].foretells]
+    return [one for one in report_on(_asked(folder)).findings if one.role == "root" and rules[one.rule].foretells]
 
 
 def trainings(tell: Tell) -> list[Training]:

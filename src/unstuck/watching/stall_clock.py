@@ -63,7 +63,9 @@ class StallClock:
                 del self._boards[name]
                 self._ranks.pop(board.pid, None)
         for board in self._boards.values():
-            if board.role() == f.ROLE_MAIN and board.pid not in self._ranks:
+            if board.role() != f.ROLE_MAIN:
+                self._ranks.pop(board.pid, None)  # it has turned out to be a launcher
+            elif board.pid not in self._ranks:
                 self._ranks[board.pid] = Rank(board, now)
         for pid, rank in self._ranks.items():
             rank.look([one for one in self._boards.values() if pid in (one.pid, one.parent)], now)

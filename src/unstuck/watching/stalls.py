@@ -93,8 +93,9 @@ class Stalls:
             self._look(stall)
 
     def ranks(self) -> int:
-        """Main processes that are alive and recorded."""
-        return self._recorded.ranks()
+        """Main processes that are alive, recorded, and get on."""
+        moved = self._recorded.moved()
+        return self._recorded.ranks() if moved is not None and time.time() - moved < LEAST / 2 else 0
 
     def _choose_clock(self, now: float) -> None:
         """Progress where it is recorded; else whether anything moves."""

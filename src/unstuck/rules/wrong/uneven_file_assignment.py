@@ -3,12 +3,13 @@
 ## What it looks at
 Lists of paths among the dataset's attributes, and how many each rank has; or one list that all have and that the number
 of ranks, or of workers, does not divide. Then what became of it: how many batches each rank got before its pass came to
-an end, how many samples each worker brought and when it was through.
+an end, or how often it went through what it has, how many samples each worker brought and when it was through.
 
 ## Why it happens
 `files[rank::world]` gives some ranks one file more than others, and `files[info.id::info.num_workers]` some workers.
 With many small files that is nothing. With a few large ones it is a whole share: the rank that has less leaves the loop
-while the others wait for it in the next collective, and the worker that has less leaves the others to load alone.
+while the others wait for it in the next collective, and the worker that has less leaves the others to load alone. In a
+loop that begins anew, the few files are trained on more often than the rest.
 
 ## What to do
 Make the number of files a multiple of ranks times workers, or divide single samples instead of files. Where ranks must
@@ -16,8 +17,8 @@ go in step, let all of them do as many steps as the shortest share has.
 
 ## How sure it is
 Sure of the lists, and of who was through first. It speaks where both agree: who has fewer files is who had fewer
-samples. How a common list was divided is concluded from what each brought. One file more in many, ranks that do equally
-many steps whatever they hold, loops inside of `Join`, and datasets that a sampler divides are left alone.
+samples, or went through them more often. How a common list was divided is concluded from what each brought. One file
+more in many, loops inside of `Join`, and datasets that a sampler divides are left alone.
 """
 
 from __future__ import annotations
@@ -39,6 +40,7 @@ from ...model.uneven import Apart, uneven
 from ...model.waiting import waiting
 
 SHARE = 0.2  # of the batches of the rank that has most, by which another has fewer
+ROUNDS = 1.5  # times as often as another: its samples count for so much more in the training
 SECONDS = 3.0  # for which the longest went on: a short trial costs nobody anything
 
 
@@ -49,7 +51,7 @@ SECONDS = 3.0  # for which the longest went on: a short trial costs nobody anyth
 )
 def check(evidence: Evidence) -> Iterator[Finding]:
     apart = uneven(evidence)
-    ranks = [_of_ranks(shares, apart) for shares in shared_loaders(stand(evidence))]
+    ranks = [_of_ranks(shares, apart) or _in_rounds(shares) for shares in shared_loaders(stand(evidence))]
     workers = [_of_workers(evidence, main, loader) for main in evidence.mains() for loader in main.loaders]
     yield from each_once([*ranks, *workers])
 
@@ -101,6 +103,39 @@ def _over_ranks(few: Share, more: list[Share], dealt: Dealt, apart: Apart | None
     )
 
 
+def _in_rounds(shares: list[Share]) -> Finding | None:
+    """All do as many steps, and who has fewer files goes through them more often."""
+    if any(one.loader.sampling or joins(one) for one in shares):
+        return None
+    for dealt in among_ranks(shares):
+        few = min(shares, key=lambda one: dealt.counts.get(one.rank, 0))
+        most = max(shares, key=lambda one: dealt.counts.get(one.rank, 0))
+        often, seldom = few.loader.passes, max(most.loader.passes, 1)
+        if dealt.listed and dealt.least and often > 2 and min(often / seldom, dealt.most / dealt.least) >= ROUNDS:
+            return _over_and_over(few, most, dealt)
+    return None
+
+
+def _over_and_over(few: Share, most: Share, dealt: Dealt) -> Finding:
+    name = loader_name(few.loader)
+    return Finding(
+        cause=f"The {dealt.files:,} files of {name} are dealt unevenly: rank {few.rank} has {dealt.least:,} and went "
+        f"through them {few.loader.passes:,} times, rank {most.rank} has {dealt.most:,} and went through them "
+        f"{many(most.loader.passes, 'time')}. Its samples count that much more in the training.",
+        seen=[
+            f"files in self.{dealt.name} on each rank: rank {str(dealt).replace(', ', ', rank ')}",
+            *(f"rank {one.rank}: {many(one.loader.batches, 'batch')}" for one in (few, most)),
+        ],
+        remedy=Remedy(f"{_divided(few, dealt)}."),
+        node=few.process.node,
+        rank=few.rank,
+        pid=few.process.pid,
+        where=few.loader.created if is_users(few.loader.created) else few.loader.reads_at,
+        subject=Subject("loader", name),
+        symptom=Symptom.WRONG.value,
+    )
+
+
 def _has(more: list[Share]) -> str:
     return "has" if len(more) == 1 else "have"
 
@@ -119,6 +154,14 @@ def _batches(one: Share) -> str:
 
 
 def _ranks_remedy(few: Share, dealt: Dealt) -> Remedy:
+    return Remedy(
+        f"{_divided(few, dealt)}. Until then let every rank do as many steps as the shortest share has, "
+        "`for batch in itertools.islice(loader, steps)`, where steps is the least of all, by all_reduce with "
+        "ReduceOp.MIN."
+    )
+
+
+def _divided(few: Share, dealt: Dealt) -> str:
     world = len(dealt.counts)
     each = max(few.loader.num_workers, 1)
     place = f" ({short(few.loader.reads_at)})" if is_users(few.loader.reads_at) else ""
@@ -128,11 +171,9 @@ def _ranks_remedy(few: Share, dealt: Dealt) -> Remedy:
         if few.loader.iterable
         else "let a DistributedSampler divide the samples"
     )
-    return Remedy(
+    return (
         f"Write the data as a multiple of {world * each} files ({world} ranks{workers}), or read all files on every "
-        f"rank and {divide}. Until then let every rank do as many steps as the shortest "
-        "share has, `for batch in itertools.islice(loader, steps)`, where steps is the least of all, by all_reduce "
-        "with ReduceOp.MIN."
+        f"rank and {divide}"
     )
 
 
