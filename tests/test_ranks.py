@@ -130,3 +130,32 @@ def test_a_restart_is_another_attempt_of_the_same_run(tmp_path, script, unstuck)
     assert [(one.number, one.type, one.rank) for one in evidence.attempts] == [(0, "ZeroDivisionError", 0)]
     assert [one.attempt for one in evidence.mains()] == [1]
     assert json.loads((folder / "report.json").read_bytes())["state"] == "healthy"
+
+
+UNEVEN = (
+    RANK.replace("import os, sys, torch", "import os, sys, time, torch, torch._dynamo")
+    + """
+def train(rank, world, where):
+    dist.init_process_group("gloo", init_method=where, rank=rank, world_size=world)
+    model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(3, 1))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for step, (rows,) in enumerate(DataLoader(TensorDataset(torch.rand(900 - rank, 3)))):
+        model(rows).sum().backward()
+        optimizer.step()
+        time.sleep(0.2)
+        if step == 110:
+            break
+    dist.barrier()
+    os._exit(0)
+
+if __name__ == "__main__":
+    torch.multiprocessing.start_processes(train, (2, f"file://{sys.argv[1]}/meet"), nprocs=2, start_method="fork")
+"""
+)
+
+
+def test_what_will_go_wrong_is_told_while_the_run_goes_on(tmp_path, script, unstuck):
+    ended = unstuck("run", "--", sys.executable, script(UNEVEN), tmp_path)
+
+    assert "Rank 1 will get 899 batches" in " ".join(ended.stderr.split())
+    assert json.loads((the_run(tmp_path) / "report.json").read_bytes())["state"] == "healthy"

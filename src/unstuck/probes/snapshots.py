@@ -33,7 +33,7 @@ def added(evidence: Evidence, folder: Path) -> Evidence:
         taken is None
         or taken.stall is None
         or (evidence.recording is None and evidence.run.status == 0)  # nothing tells its progress, but it got through
-        or _progress(evidence, taken.stall.pid) != _progress(taken, taken.stall.pid)
+        or _progress(evidence) != _progress(taken)
     ):
         watched = bool(evidence.host) and all(host.watcher_ended for host in evidence.host or ())
         return msgspec.structs.replace(evidence, processes=[], stacks=[]) if watched else evidence
@@ -53,9 +53,10 @@ def _newest(folder: Path) -> Evidence | None:
     return taken if isinstance(taken, Evidence) else None
 
 
-def _progress(evidence: Evidence, pid: int) -> list[int]:
-    """What a main process has done so far. Its end, and what an exception leaves behind, are none of it."""
-    process = evidence.process(pid)
-    if process is None:
-        return []
-    return [process.optimizer_steps, *(loader.batches for loader in process.loaders)]
+def _progress(evidence: Evidence) -> dict[int, list[int]]:
+    """What each rank has done so far. Its end, and what an exception leaves behind, are none of it."""
+    return {
+        one.pid: [one.optimizer_steps, *(loader.batches for loader in one.loaders)]
+        for one in evidence.recording or ()
+        if one.role in ("main", "launcher")
+    }

@@ -14,7 +14,8 @@ import msgspec
 
 from ..model.report import Finding
 
-AT = (15.0, 60.0, 300.0, 900.0, 3600.0)  # seconds after the beginning: what is known of a run hardly changes later
+AT = (8.0, 60.0, 300.0, 900.0, 3600.0)  # seconds for which its ranks got on: later, what is known hardly changes
+LONGEST = 2.0  # seconds between two ticks that count
 
 
 class Foresight:
@@ -27,12 +28,18 @@ class Foresight:
         self._looking: subprocess.Popen[bytes] | None = None
         self._answer: IO[bytes] = io.BytesIO()
         self._told: set[str] = set()
+        self._before = 0.0
+        self._got_on = 0.0
 
     def tick(self, age: float, ranks: int) -> None:
-        """Only where there is more than one rank: what a single process does wrong shows by itself."""
+        """`ranks` that get on. Only where there are several: what a single process does wrong shows by itself."""
         self._finish()
-        if self._looking is None and ranks > 1 and self._due and age >= self._due[0]:
-            self._due = [one for one in self._due if one > age]
+        passed, self._before = age - self._before, age
+        if ranks < 2:
+            return
+        self._got_on += min(passed, LONGEST)
+        if self._looking is None and self._due and self._got_on >= self._due[0]:
+            self._due = [one for one in self._due if one > self._got_on]
             self._look()
 
     def _look(self) -> None:

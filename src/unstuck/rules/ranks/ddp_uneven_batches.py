@@ -169,7 +169,8 @@ def _will_be(shares: list[Share]) -> Finding:
     longer = [one.rank for one in shares if one.loader.length != first.loader.length]
     return Finding(
         cause=f"Rank {first.rank} will get {first.loader.length:,} batches from {name}, {listed(longer)} up to "
-        f"{last.loader.length:,}: at the end of the pass, who has more will wait in backward for ever.",
+        f"{last.loader.length:,}: at the end of the pass, who has more will wait in backward for ever, "
+        "unless all leave the loop before.",
         seen=[f"the length of {name} is {one.loader.length:,} on rank {one.rank}" for one in shares[:4]]
         + ["every rank trains a DistributedDataParallel model on it, outside of Join"],
         remedy=_remedy(shares),
