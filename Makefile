@@ -2,13 +2,16 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test quick lint capture docs clean
+.PHONY: demo test variants quick lint capture docs clean
 
 demo: .venv/base  ## run a small broken training under unstuck and print the verdict
 	$(BIN)/unstuck demo
 
 test: .venv/dev lint  ## lint, types and the whole suite
 	$(BIN)/pytest
+
+variants: .venv/dev  ## further forms of failures that have a scenario already, for which `test` has no time
+	$(BIN)/pytest -m variant
 
 quick: .venv/dev lint  ## the same without the real trainings: under a minute
 	$(BIN)/pytest -m "not scenario"
