@@ -19,12 +19,12 @@ class Clips(Dataset):
 
 def main():
     model = torch.nn.Linear(48, 1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
     loader = DataLoader(Clips(), batch_size=4, num_workers=4)
     for step, clips in enumerate(loader):
-        model.zero_grad()
+        optimizer.zero_grad()
         model(clips).mean().backward()
-        for weight in model.parameters():
-            weight.data -= 0.01 * weight.grad
+        optimizer.step()
         print("step", step, flush=True)
         if step == 11:
             break

@@ -20,13 +20,13 @@ def main():
     asked, answers = queue.Queue(), queue.Queue()
     threading.Thread(target=weigh, args=(asked, answers), name="weigher", daemon=True).start()
     model = torch.nn.Linear(9, 1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
     for step, (rows,) in enumerate(DataLoader(TensorDataset(torch.rand(500, 9)), batch_size=10, num_workers=2)):
         asked.put(step)
-        model.zero_grad()
+        optimizer.zero_grad()
         loss = model(rows).mean() * answers.get()
         loss.backward()
-        for weight in model.parameters():
-            weight.data -= 0.01 * weight.grad
+        optimizer.step()
         print("step", step, flush=True)
 
 

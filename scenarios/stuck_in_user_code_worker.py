@@ -36,11 +36,11 @@ def main():
     with tempfile.TemporaryDirectory() as name:
         extract(Path(name), 150)
         model = torch.nn.Linear(30, 1)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
         for step, rows in enumerate(DataLoader(Features(Path(name)), batch_size=8, num_workers=2)):
-            model.zero_grad()
+            optimizer.zero_grad()
             model(rows).mean().backward()
-            for weight in model.parameters():
-                weight.data -= 0.01 * weight.grad
+            optimizer.step()
             print("step", step, flush=True)
 
 

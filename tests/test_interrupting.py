@@ -48,7 +48,7 @@ def test_all_ranks_and_workers_of_a_stopped_run_are_gone(place):
     assert running.wait(timeout=120) == 124, place.err
     assert place.processes() == []
     finding = report_of(place)["findings"][0]
-    assert (finding["rule"], finding["rank"], finding["worker"]) == ("worker-blocked-io", 0, 0)
+    assert (finding["rule"], finding["rank"], finding["worker"]) == ("silent-rank-data-stall", 0, 0)
     assert f"cat {place.fifo}" in finding["cause"]
 
 

@@ -2,7 +2,7 @@
 
 One thread, only in a rank's main process and only once it has a process group, waits at a pipe that nobody else knows.
 Who may look into this process can write to it (`/proc/PID/fd/N`); the answer is a file beside the recording. No answer
-within a second means that somebody holds the interpreter's lock.
+within two seconds means that somebody holds the interpreter's lock.
 """
 
 from __future__ import annotations

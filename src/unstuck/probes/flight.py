@@ -15,8 +15,8 @@ from ..inside import format as f
 from ..model.evidence import Evidence
 from . import kernel
 
-PATIENCE = 1.0  # seconds; an answer takes a twentieth of that
-SILENT = "no answer within a second: somebody holds the lock of its interpreter"
+PATIENCE = 2.0  # seconds; an answer takes a fortieth of that, but the machine may be busy
+SILENT = "no answer within two seconds: somebody holds the lock of its interpreter"
 
 
 def ask(pids: Iterable[int], folder: Path) -> dict[int, str]:
