@@ -88,7 +88,9 @@ class Distributed:
             return [self._line(at, "❌", f"process group{where}: could not be made, after {took}{address}", ERROR)]
         limit = f", time-out {duration(known['timeout'])}" if known.get("timeout") else ""
         text = f"process group{where}: {known.get('backend')}, rank {known.get('rank')} of {known.get('world')}"
-        return [self._line(at, "✅", f"{text}{address}{limit}, made in {took}", INFO)]
+        lines = [self._line(at, "✅", f"{text}{address}{limit}, made in {took}", INFO)]
+        variables = ", ".join(f"{name}={value}" for name, value in (known.get("variables") or {}).items())
+        return [*lines, self._line(at, "🔍", f"set in the environment: {variables}", INFO)] if variables else lines
 
     def _wrapped(self, one: Record) -> list[Line]:
         known = self._facts(one.a)
