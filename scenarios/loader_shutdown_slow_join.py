@@ -1,4 +1,5 @@
 # expect: loader-shutdown-slow-join
+# outside: nothing
 """The epoch is left early while every worker is in the middle of a long sample, and each of them is waited for."""
 
 import time
