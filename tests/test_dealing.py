@@ -7,8 +7,9 @@ import pytest
 from unstuck.model.dealing import among_workers
 from unstuck.model.evidence import Evidence, Run
 from unstuck.model.places import Place
-from unstuck.model.recorded import Loader, Process, Timing
+from unstuck.model.recorded import Loader, Process
 from unstuck.model.streams import Crew, Stream
+from unstuck.model.timing import Timing
 from unstuck.rules.discovery import all_rules
 from unstuck.rules.engine import judge_one
 

@@ -7,7 +7,8 @@ import pytest
 from unstuck.model.distributed import Collective, Phase, Span
 from unstuck.model.evidence import Evidence, Run
 from unstuck.model.lateness import latest
-from unstuck.model.recorded import Loader, Process, Timing
+from unstuck.model.recorded import Loader, Process
+from unstuck.model.timing import Timing
 
 STEP = 0.1
 STEPS = 40

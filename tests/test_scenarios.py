@@ -27,7 +27,7 @@ def outcome_of(name):
 
 
 @pytest.mark.scenario
-@pytest.mark.parametrize("name", map(marked, sorted(SCENARIOS)))
+@pytest.mark.parametrize("name", [marked(name) for name in sorted(SCENARIOS)])
 def test_the_verdict_is_the_expected_one(name):
     outcome = outcome_of(name)
 

@@ -13,7 +13,7 @@ from rich.console import Console
 
 from unstuck.diagnose import report_on
 from unstuck.model.evidence import Evidence
-from unstuck.model.recorded import Timing
+from unstuck.model.timing import Timing
 from unstuck.views.as_json import render
 from unstuck.views.terminal import show
 

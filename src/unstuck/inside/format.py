@@ -30,7 +30,10 @@ H_STACK_SIGNAL = 36  # at this signal the process writes its stacks down; 0: at 
 H_FORK_THREADS, H_FORK_NAMES = range(37, 39)  # the parent's threads at the fork (0: no fork); names (string, JSON)
 H_ATTEMPT = 39  # of the run, as its launcher counts: restarts of torchelastic, requeues of Slurm in thousands
 H_ASK = 40  # descriptor of the pipe at which the Flight Recorder can be asked for, plus one; 0: it cannot
-H_WORDS = 41
+H_IMPORTED = 41  # when `import torch` was through
+H_MODEL_BEGUN, H_MODEL_ENDED, H_PARAMETERS, H_ELEMENTS = range(42, 46)  # first and newest parameter of a module
+H_FIRST_SAMPLE = 46  # when the first sample of this process was loaded
+H_WORDS = 47
 HEADER_SIZE = 4096
 
 # Roles. RANK, WORKER and the like are stored plus one, so that 0 means "none".
@@ -95,13 +98,23 @@ class Kind:
     RESUMED = 28  # notes: a saved state was loaded into the loader
     SENT = 29  # notes: a bytes that were written while workers were started
     METRIC = 31  # ring: a step plus one (0: not told), b bits of the value as a double; board: the same, the newest
-    SAVE = 32  # the first in notes, then ring, by path (string): a how it was saved
+    SAVE = 32  # the first in notes, then ring, by path (string): a how it was saved, b bytes plus one, c more (JSON)
     GROUP = 33  # notes: the process group is made; a facts (string, JSON), b 1 once it is, 2 if it failed
     SPAN = 34  # ring by name and line (string): a 1 if an exception left it; board: a 1 while it is open
     WRAPPED = 35  # notes: a model was made distributed, a facts (string, JSON)
     PREPARED = 36  # notes: accelerate has prepared a loader, a facts (string, JSON), b the loader's number
     SAMPLING = 37  # notes: by loader, a distributed sampler at the beginning of pass a, b facts (string, JSON)
     PHASE = 38  # as SAVE, and board, by name: what the user says comes now; a 1 while it lasts, b how often before
+    CALL = 39  # ring, totals by what, name and line (string): a 1 if an exception left it; board: a 1 while it is open
+    SOURCE = 40  # totals, board by kind, name, line and threads (string): a items, b made, c looked at, d blank
+    DATA_FILE = 41  # as SAVE, by path (string): a row groups plus one, b rows plus one, c bytes plus one
+    EARLY = 42  # notes: a wait for one of the first batches of a loader's first pass, a batch
+    SLOWEST = 43  # notes by stage: the longest so far, a item (string), b index plus one
+    LOGGER = 44  # notes: a facts (string, JSON)
+    COMPILED = 45  # notes: a facts (string, JSON)
+    DRAWING = 46  # totals by loader: indices from its sampler
+    STAGE_CPU = 47  # totals by name: processor time
+    SAVE_FAILED = 48  # notes by path (string): a facts (string, JSON)
     SHUTDOWN = 22  # totals; ring: a pass (0: it goes on), b workers; board as LOADER: its workers are being ended
 
 

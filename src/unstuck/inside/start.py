@@ -49,25 +49,32 @@ def _install_adapters() -> None:
     folder = os.path.join(os.path.dirname(__file__), "adapters")
     for file in sorted(os.listdir(folder)):
         if file.endswith(".py") and file != "__init__.py":
-            adapter = importlib.import_module(f".adapters.{file[:-3]}", __package__)
-            for name in adapter.MODULES:
-                finder.when_imported(name, _Installer(adapter))
+            for name in modules_of(os.path.join(folder, file)):
+                finder.when_imported(name, _Installer(file[:-3]))
+
+
+def modules_of(path: str) -> list[str]:
+    """The modules that an adapter is for, from its text: an adapter whose library is never used is never imported."""
+    with open(path, encoding="utf-8") as file:
+        text = file.read()
+    _, _, rest = text.partition("\nMODULES = (")
+    return [one.strip().strip('"') for one in rest.partition(")")[0].split(",") if one.strip()]
 
 
 class _Installer:
-    def __init__(self, adapter: ModuleType) -> None:
-        self.adapter = adapter
+    def __init__(self, name: str) -> None:
+        self.name = name
 
     def __call__(self, module: ModuleType) -> None:
-        name = self.adapter.__name__.rpartition(".")[2]
-        guard = Guard(name, _report)
+        guard = Guard(self.name, _report)
         # A library of another version may lack what an adapter looks for: the adapter is missing then, not the run.
         try:
-            guard.undo = self.adapter.install(module, guard)
+            adapter = importlib.import_module(f".adapters.{self.name}", __package__)
+            guard.undo = adapter.install(module, guard)
         except (AttributeError, ValueError, TypeError) as error:
             if not is_ours(error):
                 raise
-            quietly(_report, name, error)
+            quietly(_report, self.name, error)
 
 
 def _report(name: str, error: BaseException) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import msgspec
 
 from .distributed import Attempt
-from .look import Gpu, Sampled, Seen, Stack, Stall
+from .look import Frame, Gpu, Sampled, Seen, Stack, Stall
 from .recorded import Loader, Process
 
 
@@ -39,6 +39,7 @@ class Memory(msgspec.Struct, frozen=True, omit_defaults=True):
     preempted: int | None = None  # times its main thread had to leave its processor to somebody else
     read: int | None = None  # bytes it asked for, from files and pipes
     from_disk: int | None = None  # bytes that had to be fetched from a disk for it
+    waits: str = ""  # what its main thread is blocked at: "write terminal", "recvfrom socket"; of main processes only
 
 
 class Sample(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -57,6 +58,18 @@ class Sample(msgspec.Struct, frozen=True, omit_defaults=True):
     cached: int | None = None  # the page cache of the smallest memory cgroup, or of the machine
     pressure: float | None = None  # share of the last ten seconds in which somebody waited for a disk
     processes: list[Memory] = []
+    gpus: list[Gpu] = []
+
+
+class Glance(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The main thread of a rank, looked at because something took long: where it was."""
+
+    at: float
+    pid: int
+    doing: str  # what the recording says: in the loop's body, between passes, waiting for a batch …
+    since: float  # when that began
+    waits: str = ""  # what it was blocked at, as Memory.waits
+    frames: list[Frame] = []  # innermost first
 
 
 class Host(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -70,6 +83,7 @@ class Host(msgspec.Struct, frozen=True, omit_defaults=True):
     watcher_ended: bool = False
     processes_alive: bool = False
     unrecorded: list[str] = []
+    glances: list[Glance] = []
 
 
 class Run(msgspec.Struct, frozen=True, omit_defaults=True):

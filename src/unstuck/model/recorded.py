@@ -6,23 +6,13 @@ from typing import Any
 
 import msgspec
 
+from .beginning import Model
+from .between import Call, Compiled, Gap, Logger, Part
 from .distributed import Collective, Group, Phase, Prepared, Sampling, Span, Wrapped
 from .places import Place
-
-
-class Timing(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Durations of one kind of event, all of them, in seconds."""
-
-    count: int = 0
-    total: float = 0.0
-    longest: float = 0.0
-    p50: float = 0.0
-    p95: float = 0.0
-    p99: float = 0.0
-
-    @property
-    def mean(self) -> float:
-        return self.total / self.count if self.count else 0.0
+from .sources import DataFile, Source
+from .timing import Slowest, Timing
+from .told import Graph, Metric, Progress, Saved, StageNow
 
 
 class Spike(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -121,6 +111,15 @@ class Loader(msgspec.Struct, frozen=True, omit_defaults=True):
     resumed: list[float] = []  # when a saved state was loaded into it
     sampling: list[Sampling] = []  # of a distributed sampler, the first passes
     sent: int = 0  # bytes that were written to workers while they were started: the dataset, where it is pickled
+    made: float | None = None  # when the loader was made
+    began: float | None = None  # when its first pass was asked for
+    first: list[float] = []  # seconds that the first batches of its first pass were waited for, in order
+    first_at: float | None = None  # when the first of them came
+    drawing: Timing = Timing()  # indices from its sampler, in the main process
+    gaps: list[Gap] = []  # the longest times between two batches, as far back as the recording has its details
+    boundaries: list[Gap] = []  # from the last batch of a pass to the first of its next, the newest
+    between: list[Part] = []  # what all times between two batches went into that the recording has details of
+    between_of: Timing = Timing()  # and how long they were
 
 
 class Fetching(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -186,52 +185,6 @@ class Failure(msgspec.Struct, frozen=True, omit_defaults=True):
     maps_limit: int | None = None
 
 
-class Graph(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The largest autograd graph that a variable held on to after an optimizer step."""
-
-    at: float
-    step: int
-    nodes: int
-    tensors: int = 1
-    where: Place | None = None  # the function whose variable it is
-    limited: bool = False  # there are more nodes than were counted
-
-
-class Metric(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A value that the user's code or its logger told."""
-
-    name: str
-    value: float
-    step: int
-    at: float
-
-
-class Saved(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A checkpoint, or whatever else was written with torch.save."""
-
-    path: str
-    at: float
-    seconds: float
-
-
-class Progress(msgspec.Struct, frozen=True, omit_defaults=True):
-    """How far the user's code says something has come."""
-
-    name: str
-    have: int
-    need: int = 0
-    unit: str = ""
-    since: float = 0.0
-
-
-class StageNow(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A stage of the user's own, or of an adapter's, that is open at the moment."""
-
-    name: str
-    item: str = ""
-    since: float = 0.0
-
-
 class Process(msgspec.Struct, frozen=True, omit_defaults=True):
     """One recorded process."""
 
@@ -276,6 +229,18 @@ class Process(msgspec.Struct, frozen=True, omit_defaults=True):
     trace_refused: str = ""  # why there is nothing, where it was asked
     phases: list[Phase] = []  # the newest, in the order of their beginning
     crash: list[Place] = []  # its Python stack when native code crashed it, the innermost last; paths may be shortened
+    started: float | None = None  # when its interpreter was, as the kernel has it
+    imported: float | None = None  # when `import torch` was through
+    model: Model | None = None
+    first_sample: float | None = None  # of this process, loaded
+    first_step: float | None = None
+    calls: list[Call] = []  # side work of its main thread, by name and line
+    loggers: list[Logger] = []
+    compiled: list[Compiled] = []  # the newest
+    sources: list[Source] = []
+    data_files: list[DataFile] = []  # the first, and the newest
+    stage_cpu: dict[str, Timing] = {}  # processor time of each stage
+    slowest: list[Slowest] = []
     crash_beside: list[Place] = []  # the same of its main thread, where the thread that crashed was none of Python's
 
     @property

@@ -6,6 +6,7 @@ from enum import Enum
 
 import msgspec
 
+from .beginning import Step
 from .evidence import Evidence
 from .places import Place
 
@@ -102,6 +103,18 @@ class Overhead(msgspec.Struct, frozen=True, omit_defaults=True):
     recorded_bytes: int = 0
 
 
+class Bottleneck(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The one answer to: what is the limit of this run, and is it the data?"""
+
+    answer: str  # data, compute, between steps, start-up, balanced, unknown
+    text: str  # one sentence, with the numbers
+    waiting: float | None = None  # share of the loop in which data was waited for
+    between: float | None = None  # share of it in side work
+    gpu: float | None = None  # share of the time in which the GPUs were busy
+    spare_workers: int = 0  # that could be given back
+    seen: list[str] = []
+
+
 class RunName(msgspec.Struct, frozen=True):
     """Which run a report is about."""
 
@@ -121,6 +134,8 @@ class Report(msgspec.Struct, frozen=True):
     activities: list[Activity] = []
     meaning: str = ""  # what it means that the ranks stand between these marks
     spent: list[Spent] = []
+    bottleneck: Bottleneck | None = None
+    start: list[Step] = []  # of the way to the first step, by rank
     not_checked: list[NotChecked] = []
     overhead: Overhead = Overhead()
     summary: str = ""

@@ -9,7 +9,8 @@ import msgspec
 from ..inside import format as f
 from ..inside.format import Kind
 from ..model.places import Place
-from ..model.recorded import Graph, Handed, Pass, State
+from ..model.recorded import Handed, Pass, State
+from ..model.told import Graph
 from .reader import Recording
 
 

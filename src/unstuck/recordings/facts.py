@@ -10,7 +10,9 @@ import msgspec
 
 from ..inside import format as f
 from ..inside.format import Kind
-from ..model.recorded import Failure, Fetching, Loader, Process, Progress, StageNow, Timing
+from ..model.recorded import Failure, Fetching, Loader, Process
+from ..model.timing import Timing
+from ..model.told import Progress, StageNow
 from . import ranks, told
 from .crashes import crash_of
 from .data_facts import graphs, of_fetching, of_loader

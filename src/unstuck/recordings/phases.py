@@ -8,7 +8,7 @@ from ..inside import format as f
 from ..inside.format import Kind
 from ..model.distributed import Phase
 from ..model.epochs import CHECKPOINT, FAR, UNKNOWN, Epochs, kind_of_pass, meant, takes_in
-from ..model.recorded import Saved
+from ..model.told import Saved
 from .passes import PassSeen, Recorded, passes, rows
 
 NEWEST = 64

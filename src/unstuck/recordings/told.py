@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from ..inside import format as f
 from ..inside.format import Kind
-from ..model.recorded import Metric, Saved
+from ..model.told import Metric, Saved
 from .reader import BoardEntry, Recording
 
 

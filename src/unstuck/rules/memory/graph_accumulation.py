@@ -29,9 +29,10 @@ from ...model.evidence import Evidence
 from ...model.growing import Climb, climb, looks_at, meets, room
 from ...model.phrases import duration, short, size
 from ...model.questions import host_of
-from ...model.recorded import Graph, Process
+from ...model.recorded import Process
 from ...model.report import Finding, Remedy, Symptom
 from ...model.rule import rule
+from ...model.told import Graph
 
 ALONG = 0.8  # of the steps' growth: a graph that is kept for each step grows as they do
 LOOKS = 2  # counts: steps have doubled between them

@@ -1,0 +1,130 @@
+"""Side work of the main thread, timed: calls into loggers and the like, by name and by the user's line.
+
+What such a call calls in turn is part of it: only the outermost counts, so that no second is counted twice.
+"""
+
+from __future__ import annotations
+
+import functools
+import sys
+import threading
+from _thread import get_ident
+from types import FrameType
+from typing import Any
+
+from .describe import user_line
+from .exceptions import message_of
+from .format import H_ROLE, ROLE_MAIN, Kind
+from .guard import Guard, clean
+from .process import process
+from .recorder import Recorder, clock
+
+APART = "\n"  # between what it is, its name and the parts of the line
+KINDS = 64  # lines that are kept apart; a program that makes up names has the rest in one
+FAILURES = 100  # that are noted
+LONGEST = 300  # characters of a message
+
+
+class Calls:
+    """What is known of the calls that this process's recording has."""
+
+    def __init__(self) -> None:
+        self.recorder: Recorder | None = None
+        self.open = False
+        self.slot = 0
+        self.failures = 0
+        self.known: dict[tuple[str, object, int], tuple[int, int]] = {}
+
+    def begins_recording(self, recorder: Recorder) -> None:
+        self.recorder, self.open, self.failures, self.known = recorder, False, 0, {}
+        self.slot = recorder.board_slot(Kind.CALL)
+
+    def key(self, recorder: Recorder, what: str, name: str, frame: FrameType | None) -> tuple[int, int]:
+        """Number of the call's text, and its place among the totals."""
+        short = (what + name, frame and frame.f_code, frame.f_lineno if frame else 0)
+        found = self.known.get(short)
+        if found is None:
+            if len(self.known) >= KINDS:
+                short, name, frame = (what, None, 0), "", None
+            found = self.known.get(short) or self._meet(recorder, short, what + APART + name + APART + _line(frame))
+        return found
+
+    def _meet(self, recorder: Recorder, short: tuple[str, object, int], text: str) -> tuple[int, int]:
+        key = recorder.intern(text)
+        found = self.known[short] = (key, recorder.total_slot(Kind.CALL, key))
+        recorder.note(Kind.CALL, key, clock(), 0)
+        return found
+
+
+class Open:
+    """One that was begun."""
+
+    __slots__ = ("key", "recorder", "start", "total")
+
+    def __init__(self, recorder: Recorder, key: int, total: int) -> None:
+        self.recorder, self.key, self.total = recorder, key, total
+        self.start = clock()
+        recorder.board(calls.slot, Kind.CALL, key, self.start, 1)
+
+    def ends(self, error: Exception | None = None) -> None:
+        recorder = self.recorder
+        if recorder is not process.recorder:  # a child was forked in between
+            return
+        now = clock()
+        spent = now - self.start
+        recorder.event(Kind.CALL, self.key, self.start, spent, error is not None)
+        recorder.total(self.total, spent)
+        if error is not None and calls.failures < FAILURES:
+            calls.failures += 1
+            text = f"{type(error).__name__}: {message_of(error)}"[:LONGEST]
+            recorder.note(Kind.CALL, self.key, self.start, spent, 1, recorder.intern(text))
+        recorder.board(calls.slot, Kind.CALL, self.key, now)
+        recorder.cost(clock() - now)
+
+
+def begin(what: str, name: str, frame: FrameType | None) -> Open | None:
+    """None when nothing records, in another thread than the main one, in a worker, and inside another call."""
+    recorder = process.recorder
+    if recorder is None or get_ident() != threading.main_thread().ident or recorder.words[H_ROLE] != ROLE_MAIN:
+        return None
+    if recorder is not calls.recorder:
+        calls.begins_recording(recorder)
+    if calls.open:
+        return None
+    found = Open(recorder, *calls.key(recorder, what, name, frame))
+    calls.open = True
+    return found
+
+
+def timed(original: Any, what: str, name: str, guard: Guard) -> Any:
+    """A wrapper for a function that is one call."""
+
+    @functools.wraps(original)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        begun = guard.result(begin, what, name, sys._getframe(1))
+        if begun is None:
+            try:
+                return original(*args, **kwargs)
+            except Exception as error:
+                clean(error)
+                raise
+        try:
+            result = original(*args, **kwargs)
+        except Exception as error:
+            guard.quietly(begun.ends, error)
+            clean(error)
+            raise
+        finally:  # also after Ctrl-C
+            calls.open = False
+        guard.quietly(begun.ends)
+        return result
+
+    return call
+
+
+def _line(frame: FrameType | None) -> str:
+    place = user_line(frame)
+    return "" if place is None else APART.join((place["file"], str(place["line"]), place["function"]))
+
+
+calls = Calls()

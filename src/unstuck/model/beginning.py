@@ -1,0 +1,25 @@
+"""How a process began, before its first step."""
+
+from __future__ import annotations
+
+import msgspec
+
+
+class Model(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What is known of the modules that were made: from the first parameter that was registered to the newest."""
+
+    at: float
+    ended: float
+    parameters: int = 0  # tensors
+    elements: int = 0  # numbers in them
+
+
+class Step(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One stretch of a rank's way to its first step."""
+
+    rank: int | None
+    name: str  # interpreter, imports, model, loader, workers, first sample, first batch, first step
+    at: float
+    seconds: float
+    going_on: bool = False
+    told: str = ""  # what it did, or what moves while it goes on

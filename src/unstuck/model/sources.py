@@ -1,0 +1,38 @@
+"""Where data comes from before it is a batch: files that are read, documents, tokens."""
+
+from __future__ import annotations
+
+import msgspec
+
+from .places import Place
+from .timing import Timing
+
+
+class Source(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One function of a data library that a process calls, by the line that calls it."""
+
+    kind: str  # rows (of a file), tokens, map
+    name: str  # pyarrow.parquet, tokenizers, tiktoken, transformers, datasets.map …
+    where: Place | None = None
+    calls: Timing = Timing()
+    items: int = 0  # rows read, documents handed in
+    made: int = 0  # tokens
+    looked: int = 0  # rows whose text was looked at
+    blank: int = 0  # those of them without any
+    groups: int = 0  # row groups read
+    files: int = 0  # opened
+    threads: int | None = None  # that it was told to use
+    at: float = 0.0  # of the first call
+    last: float = 0.0  # when the newest ended
+    since: float | None = None  # of the call that goes on
+
+
+class DataFile(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A file of data that was opened."""
+
+    path: str
+    at: float
+    groups: int | None = None  # row groups
+    rows: int | None = None
+    size: int | None = None
+    opened: int = 1  # times

@@ -1,0 +1,64 @@
+"""What a training tells of itself, by its own words or by what it calls."""
+
+from __future__ import annotations
+
+import msgspec
+
+from .places import Place
+
+
+class Graph(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The largest autograd graph that a variable held on to after an optimizer step."""
+
+    at: float
+    step: int
+    nodes: int
+    tensors: int = 1
+    where: Place | None = None  # the function whose variable it is
+    limited: bool = False  # there are more nodes than were counted
+
+
+class Metric(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A value that the user's code or its logger told."""
+
+    name: str
+    value: float
+    step: int
+    at: float
+
+
+class Saved(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A checkpoint, or whatever else was written with torch.save."""
+
+    path: str
+    at: float
+    seconds: float
+    size: int | None = None  # bytes that were there when it was done; None: not known
+    how: str = ""  # "together" by torch.distributed.checkpoint; "" by torch.save
+    background: bool = False  # the training went on meanwhile: seconds are those it was held up
+    where: Place | None = None
+    failed: str = ""  # the exception that left it, type and message
+    errno: int = 0  # of the first OSError among its causes
+    free: int | None = None  # bytes on that disk right after it
+    inode: int = 0
+    # Looked at when the run is judged. None: nobody looked.
+    there: bool | None = None  # the file, or one of that inode beside it
+    size_now: int | None = None
+
+
+class Progress(msgspec.Struct, frozen=True, omit_defaults=True):
+    """How far the user's code says something has come."""
+
+    name: str
+    have: int
+    need: int = 0
+    unit: str = ""
+    since: float = 0.0
+
+
+class StageNow(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A stage of the user's own, or of an adapter's, that is open at the moment."""
+
+    name: str
+    item: str = ""
+    since: float = 0.0
