@@ -14,12 +14,11 @@ from typing import Any
 
 from .describe import user_line
 from .exceptions import message_of
-from .format import H_ROLE, ROLE_MAIN, Kind
+from .format import APART, H_ROLE, ROLE_MAIN, Kind
 from .guard import Guard, clean
 from .process import process
 from .recorder import Recorder, clock
 
-APART = "\n"  # between what it is, its name and the parts of the line
 KINDS = 64  # lines that are kept apart; a program that makes up names has the rest in one
 FAILURES = 100  # that are noted
 LONGEST = 300  # characters of a message

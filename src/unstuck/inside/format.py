@@ -118,6 +118,7 @@ class Kind:
     SHUTDOWN = 22  # totals; ring: a pass (0: it goes on), b workers; board as LOADER: its workers are being ended
 
 
+APART = "\n"  # between the parts of a string that names a call, a span or a source, and its line
 EXIT_REAPED, EXIT_PEEKED = 1, 2
 SAVED_TOGETHER = 1  # by torch.distributed.checkpoint; 0: by torch.save
 THREAD = "unstuck: answers for the Flight Recorder"  # name of the one thread of ours, which holds nothing

@@ -6,7 +6,7 @@ import json
 from operator import sub
 from typing import Any
 
-from . import exits
+from . import exits, garbage
 from .cursors import Cursor
 from .describe import describe_iterator, describe_loader, type_name
 from .exceptions import message_of, remember
@@ -77,6 +77,7 @@ class Entry:
         recorder.totals(self.bodies, [body for body in bodies if body])
         recorder.cost(self.spent + clock() - begun, len(pending))
         self.spent = 0
+        garbage.write(recorder)
 
     def show(self, kind: int, since: int, batch: int) -> None:
         """Put what happens between batches on the board."""

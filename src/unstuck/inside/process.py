@@ -9,6 +9,7 @@ import sys
 from collections.abc import Callable
 
 from . import format as f
+from . import garbage
 from .forks import inherited
 from .guard import quietly
 from .ranks import write_rank
@@ -55,6 +56,7 @@ class Process:
     def _after_fork(self) -> None:
         recorder, self.recorder = self.recorder, None
         self.pid = os.getpid()
+        garbage.leave()
         self.said = []
         self.remembered = []
         self.last_things = []
@@ -95,6 +97,8 @@ class Process:
         self.recorder = recorder
         if role != f.ROLE_WORKER:  # a worker does so at its first batch: torch sets up its handlers before
             quietly(stacks.answer, recorder)
+        if role == f.ROLE_MAIN:
+            garbage.watch()
         atexit.register(quietly, self._at_exit)
 
     def _note_refusal(self, refusal: OSError) -> None:
@@ -111,6 +115,8 @@ class Process:
         """Have everything written down that is only remembered so far."""
         for write in self.remembered:
             write()
+        if self.recorder is not None:
+            garbage.write(self.recorder)
 
     def ended(self, how: int) -> None:
         self.settle()

@@ -8,12 +8,10 @@ from types import FrameType
 from typing import Any
 
 from .describe import user_line
-from .format import ROLE_MAIN, Kind
+from .format import APART, ROLE_MAIN, Kind
 from .guard import Guard, clean
 from .process import process
 from .recorder import Recorder, clock
-
-APART = "\n"  # between the name and the parts of the line
 
 
 class Span:

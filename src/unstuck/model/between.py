@@ -21,6 +21,7 @@ class Call(msgspec.Struct, frozen=True, omit_defaults=True):
     where: Place | None = None
     timing: Timing = Timing()
     failed: int = 0  # times that an exception left it
+    said: str = ""  # the newest of those, type and message
     at: float = 0.0  # the first time
     last: float = 0.0  # when the newest ended
     since: float | None = None  # the one that goes on

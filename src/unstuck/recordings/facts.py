@@ -14,8 +14,10 @@ from ..model.recorded import Failure, Fetching, Loader, Process
 from ..model.timing import Timing
 from ..model.told import Progress, StageNow
 from . import ranks, told
+from .calls import calls
 from .crashes import crash_of
 from .data_facts import graphs, of_fetching, of_loader
+from .gaps import gaps
 from .phases import phases
 from .prepared import prepared
 from .reader import FETCH_KINDS, LOADER_KINDS, BoardEntry, Recording
@@ -86,6 +88,7 @@ class Facts:
             graphs=graphs(self),
             metrics=told.metrics(self.recording, self.board, self.at),
             saved=saved,
+            calls=calls(self),
             crash=crash,
             crash_beside=beside,
             attempt=header[f.H_ATTEMPT],
@@ -120,7 +123,9 @@ class Facts:
 
     def _loaders(self) -> list[Loader]:
         descriptions = {one[f.R_KEY]: one[f.R_A] for one in self.noted(Kind.LOADER)}
-        return [self._loader(number, self.recording.string(text)) for number, text in sorted(descriptions.items())]
+        between = gaps(self)
+        found = [self._loader(number, self.recording.string(text)) for number, text in sorted(descriptions.items())]
+        return [msgspec.structs.replace(one, **between.get(one.number, {})) for one in found]
 
     def _loader(self, number: int, description: str) -> Loader:
         known: dict[str, Any] = msgspec.json.decode(description) if description else {}

@@ -1,0 +1,76 @@
+"""Side work of the main thread, by name and by the user's line."""
+
+from __future__ import annotations
+
+from typing import NamedTuple, Protocol
+
+from ..inside import format as f
+from ..inside.format import APART, Kind
+from ..model.between import Call
+from ..model.places import Place
+from ..model.timing import Timing
+from .passes import Recorded
+
+
+class Timed(Recorded, Protocol):
+    """A recording with its totals."""
+
+    totals: dict[tuple[int, int], list[int]]
+
+    def at(self, moment: int) -> float: ...
+    def timing(self, kind: int, key: int) -> Timing: ...
+
+
+class Named(NamedTuple):
+    """A call as its string tells it."""
+
+    what: str
+    name: str
+    where: Place | None
+
+
+def named(text: str) -> Named:
+    what, _, rest = text.partition(APART)
+    name, *place = rest.split(APART)
+    found = Place(place[0], int(place[1]), place[2]) if len(place) == 3 and place[1].isdigit() else None
+    return Named(what, name, found)
+
+
+def calls(facts: Timed) -> list[Call]:
+    """All lines that ever called, the most costly first."""
+    rows: list[list[int]] = facts.recording.events(Kind.CALL).tolist()
+    times: dict[int, tuple[int, int]] = {}
+    for one in rows:
+        start, end = one[f.R_START], one[f.R_START] + one[f.R_DURATION]
+        first, last = times.get(one[f.R_KEY], (start, end))
+        times[one[f.R_KEY]] = min(first, start), max(last, end)
+    found = [_call(facts, key, times) for kind, key in facts.totals if kind == Kind.CALL]
+    found += _never_ended(facts, {key for kind, key in facts.totals if kind == Kind.CALL})
+    return sorted(found, key=lambda one: -one.timing.total)
+
+
+def _call(facts: Timed, key: int, times: dict[int, tuple[int, int]]) -> Call:
+    what, name, where = named(facts.recording.string(key))
+    notes = facts.noted(Kind.CALL, key)
+    first, last = times.get(key, (0, 0))
+    first = min((one[f.R_START] for one in notes), default=first)
+    return Call(
+        what=what,
+        name=name,
+        where=where,
+        timing=facts.timing(Kind.CALL, key),
+        failed=sum(one[f.R_A] for one in notes),
+        said=next((facts.recording.string(one[f.R_B]) for one in reversed(notes) if one[f.R_A]), ""),
+        at=facts.at(first) if first else 0.0,
+        last=facts.at(last) if last else 0.0,
+        since=_open(facts).get(key),
+    )
+
+
+def _never_ended(facts: Timed, known: set[int]) -> list[Call]:
+    """One that goes on, and is the first of its line, has no totals yet."""
+    return [_call(facts, key, {}) for key in _open(facts) if key not in known]
+
+
+def _open(facts: Timed) -> dict[int, float]:
+    return {one.key: facts.at(one.since) for one in facts.board if one.kind == Kind.CALL and one.a}

@@ -1,0 +1,198 @@
+"""What the times went into in which a loop asked for no batch: its body, and what lies between two passes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from ..inside import format as f
+from ..inside.format import APART, Kind
+from ..model.between import (
+    CHECKPOINT,
+    COMPILE,
+    ENDING,
+    FIRST_BATCH,
+    OTHER_LOADER,
+    RANKS,
+    STARTING,
+    VALIDATION,
+    Gap,
+    Part,
+)
+from ..model.epochs import kind_of_pass
+from ..model.timing import Timing
+from .calls import Named, Timed, named
+from .passes import PassSeen, passes, rows
+
+Times = npt.NDArray[np.int64]
+Stretch = tuple[int, int, Named]  # of side work: when it began and ended
+LONGEST = 16  # gaps that are told one by one
+BOUNDARIES = 16  # the newest
+WORTH = 0.001  # seconds: what took less is no part of a gap that is told
+
+
+class Work(NamedTuple):
+    """Stretches of side work that do not overlap, in the order of time."""
+
+    starts: Times
+    ends: Times
+    keys: Times  # into `names`
+    names: list[Named]
+
+
+def gaps(facts: Timed) -> dict[int, dict[str, Any]]:
+    """By loader: its longest gaps, its boundaries, and what all its bodies together went into."""
+    known = passes(facts)
+    return {number: _of_loader(facts, number, known) for number in {one.loader for one in known}}
+
+
+def _of_loader(facts: Timed, number: int, known: list[PassSeen]) -> dict[str, Any]:
+    starts, ends, batches = _bodies(facts, number)
+    work = _work(facts, number, known)
+    lengths = ends - starts
+    order = np.argsort(lengths)[::-1][:LONGEST]
+    return {
+        "gaps": [_gap(facts, int(starts[one]), int(ends[one]), int(batches[one]), work) for one in sorted(order)],
+        "boundaries": _boundaries(facts, number, known),
+        "between": _summed(starts, ends, work),
+        "between_of": _timing(lengths),
+    }
+
+
+def _bodies(facts: Timed, number: int) -> tuple[Times, Times, Times]:
+    """When each began and ended, as far back as the ring goes, and after which batch."""
+    waits = facts.recording.events(Kind.WAIT, number).astype(np.int64)
+    later = waits[waits[:, f.R_C] > 0]
+    starts, ends, batches = later[:, f.R_START] - later[:, f.R_C], later[:, f.R_START], later[:, f.R_A] - 1
+    found = [_last_body(waits, *one) for one in _asked_in_vain(facts, number).items()]
+    last = [one for one in found if one is not None]
+    if last:
+        columns = np.array(last, dtype=np.int64).T
+        starts, ends, batches = (np.append(*both) for both in zip((starts, ends, batches), columns, strict=True))
+    order = np.argsort(starts)
+    return starts[order], ends[order], batches[order]
+
+
+def _asked_in_vain(facts: Timed, number: int) -> dict[int, int]:
+    """When a batch was asked for and there was none any more, by pass."""
+    rows: list[list[int]] = facts.recording.events(Kind.PASS_END, number).tolist()
+    return {one[f.R_B]: one[f.R_START] for one in rows}
+
+
+def _last_body(waits: Times, number: int, ended: int) -> tuple[int, int, int] | None:
+    """That of a pass which came to its end: from its last batch until the next was asked for."""
+    mine = waits[waits[:, f.R_B] == number]
+    if not len(mine):
+        return None
+    newest = mine[np.argmax(mine[:, f.R_A])]
+    arrived = int(newest[f.R_START] + newest[f.R_DURATION])
+    return (arrived, ended, int(newest[f.R_A])) if ended > arrived else None
+
+
+def _work(facts: Timed, number: int, known: list[PassSeen], *extra: Stretch) -> Work:
+    """Everything that is known of the main thread's time, outermost first: what lies within another is part of it."""
+    return _apart([*_calls(facts), *_waits_for_ranks(facts), *_loaders(facts, number, known), *extra])
+
+
+def _calls(facts: Timed) -> Iterator[Stretch]:
+    known: dict[int, Named] = {}
+    for one in facts.recording.events(Kind.CALL).tolist():
+        key = one[f.R_KEY]
+        if key not in known:
+            known[key] = named(facts.recording.string(key))
+        yield (*_when(one), known[key])
+    for one in rows(facts, Kind.SAVE):
+        yield (*_when(one), Named(CHECKPOINT, facts.recording.string(one[f.R_KEY]), None))
+    for one in facts.noted(Kind.COMPILED):
+        yield (*_when(one), Named(COMPILE, "torch.compile", None))
+
+
+def _waits_for_ranks(facts: Timed) -> Iterator[Stretch]:
+    for one in facts.recording.events(Kind.SPAN).tolist():
+        yield (*_when(one), named(RANKS + APART + facts.recording.string(one[f.R_KEY])))
+
+
+def _loaders(facts: Timed, number: int, known: list[PassSeen]) -> Iterator[Stretch]:
+    for one in facts.recording.events(Kind.SHUTDOWN).tolist():
+        yield (*_when(one), Named(ENDING, "", None))
+    for other in known:
+        if other.loader != number and other.ended is not None:
+            kind = kind_of_pass(other.steps, other.modes, enough=not other.left, trains=True)
+            yield other.begun, other.ended, Named(VALIDATION if kind == VALIDATION else OTHER_LOADER, "", None)
+
+
+def _when(row: list[int]) -> tuple[int, int]:
+    return row[f.R_START], row[f.R_START] + row[f.R_DURATION]
+
+
+def _apart(found: list[Stretch]) -> Work:
+    found.sort(key=lambda one: (one[0], -one[1]))
+    starts = np.array([one[0] for one in found], dtype=np.int64)
+    ends = np.array([one[1] for one in found], dtype=np.int64)
+    names = list(dict.fromkeys(one[2] for one in found))
+    number = {name: at for at, name in enumerate(names)}
+    keys = np.array([number[one[2]] for one in found], dtype=np.int64)
+    covered = np.maximum.accumulate(np.concatenate(([0], ends)))[:-1] if len(ends) else ends
+    kept = starts >= covered
+    return Work(starts[kept], ends[kept], keys[kept], names)
+
+
+def _summed(starts: Times, ends: Times, work: Work) -> list[Part]:
+    """What of all bodies together each kind of work took. No stretch of work is in two bodies."""
+    if not len(starts) or not len(work.starts):
+        return []
+    at = np.searchsorted(starts, work.starts, side="right") - 1
+    inside = (at >= 0) & (work.starts < ends[np.maximum(at, 0)])
+    spent = np.minimum(work.ends, ends[np.maximum(at, 0)]) - work.starts
+    keys = work.keys[inside]
+    seconds = np.bincount(keys, weights=spent[inside], minlength=len(work.names)) / 1e9
+    counts = np.bincount(keys, minlength=len(work.names))
+    found = [
+        Part(what, name, round(float(seconds[key]), 6), int(counts[key]), where)
+        for key, (what, name, where) in enumerate(work.names)
+        if counts[key]
+    ]
+    return sorted(found, key=lambda one: -one.seconds)
+
+
+def _gap(facts: Timed, start: int, end: int, number: int, work: Work) -> Gap:
+    first, last = np.searchsorted(work.ends, start), np.searchsorted(work.starts, end)
+    found: dict[int, tuple[float, int]] = {}
+    for one in range(int(first), int(last)):
+        took = (min(int(work.ends[one]), end) - max(int(work.starts[one]), start)) / 1e9
+        seconds, count = found.get(int(work.keys[one]), (0.0, 0))
+        found[int(work.keys[one])] = (seconds + took, count + 1)
+    parts = [
+        Part(work.names[key][0], work.names[key][1], round(seconds, 4), count, work.names[key][2])
+        for key, (seconds, count) in found.items()
+        if seconds >= WORTH
+    ]
+    parts.sort(key=lambda one: -one.seconds)
+    return Gap(at=facts.at(start), seconds=round((end - start) / 1e9, 4), number=number, parts=parts)
+
+
+def _boundaries(facts: Timed, number: int, known: list[PassSeen]) -> list[Gap]:
+    """From the end of each pass to the first batch of the next one."""
+    firsts, ended = _firsts(facts, number), _asked_in_vain(facts, number)
+    begun = facts.recording.events(Kind.ITERATOR, number).tolist()
+    extra: list[Stretch] = [(*_when(one), Named(STARTING, "", None)) for one in begun]
+    extra += [(*_when(one), Named(FIRST_BATCH, "", None)) for one in firsts.values()]
+    work = _work(facts, number, known, *extra)
+    both = [one for one in sorted(ended) if one + 1 in firsts]
+    return [_gap(facts, ended[one], _when(firsts[one + 1])[1], one, work) for one in both[-BOUNDARIES:]]
+
+
+def _firsts(facts: Timed, number: int) -> dict[int, list[int]]:
+    """The wait for the first batch of each pass."""
+    waits: list[list[int]] = facts.recording.events(Kind.WAIT, number).tolist()
+    return {one[f.R_B]: one for one in waits if one[f.R_A] == 0}
+
+
+def _timing(lengths: Times) -> Timing:
+    if not len(lengths):
+        return Timing()
+    p50, p95, p99 = (float(one) / 1e9 for one in np.percentile(lengths, (50, 95, 99)))
+    return Timing(len(lengths), float(lengths.sum()) / 1e9, float(lengths.max()) / 1e9, p50, p95, p99)
