@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from .evidence import Exit, Sample
+from .evidence import Exit, Glance, Sample
 
 
 class Begin(msgspec.Struct, frozen=True, tag="begin"):
@@ -23,6 +23,12 @@ class Look(msgspec.Struct, frozen=True, tag="look"):
     sample: Sample
 
 
+class Glanced(msgspec.Struct, frozen=True, tag="glance"):
+    """One look at a main thread."""
+
+    glance: Glance
+
+
 class Gone(msgspec.Struct, frozen=True, tag="gone"):
     """A process ended and the watcher saw how."""
 
@@ -35,4 +41,4 @@ class End(msgspec.Struct, frozen=True, tag="end"):
     at: float
 
 
-Line = Begin | Look | Gone | End
+Line = Begin | Look | Glanced | Gone | End

@@ -72,7 +72,7 @@ def _behind(pid: int, descriptor: int, where: Iterable[int]) -> Awaited | None:
         mode = os.stat(link).st_mode
     except OSError:
         return None
-    kind = _kind(target, mode)
+    kind = kind_of(target, mode)
     if kind == "socket":
         return Awaited(kind=kind, name=_socket(pid, descriptor, target), descriptor=descriptor)
     if kind == "pipe":
@@ -82,7 +82,7 @@ def _behind(pid: int, descriptor: int, where: Iterable[int]) -> Awaited | None:
     return Awaited(kind=kind, name=target, descriptor=descriptor)
 
 
-def _kind(target: str, mode: int) -> str:
+def kind_of(target: str, mode: int) -> str:
     if stat.S_ISSOCK(mode):
         return "socket"
     if stat.S_ISFIFO(mode):
@@ -98,7 +98,7 @@ def _path(pid: int, address: int) -> Awaited | None:
         return None
     seen = f"/proc/{pid}/root{path}" if path.startswith("/") else f"/proc/{pid}/cwd/{path}"
     try:
-        kind = _kind(path, os.stat(seen).st_mode)
+        kind = kind_of(path, os.stat(seen).st_mode)
     except OSError:  # a file that is not there yet, or a file system that does not answer
         kind = "file"
     return Awaited(kind=kind, name=path)

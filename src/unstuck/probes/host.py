@@ -12,6 +12,7 @@ import msgspec
 
 from ..model.evidence import Memory, Sample
 from . import cgroups
+from .blocked import waits
 from .kernel import descriptors as count
 from .kernel import ran_and_queued, stat
 
@@ -62,6 +63,12 @@ def sample(
         pressure=_pressure() if closely else None,
         processes=[found for one in others if (found := _memory_of(one, closely, one in apart)) is not None],
     )
+
+
+def with_waits(seen: Sample, mains: Collection[int]) -> Sample:
+    """The same, and what the main threads of these are blocked at."""
+    found = [msgspec.structs.replace(one, waits=waits(one.pid)) if one.pid in mains else one for one in seen.processes]
+    return msgspec.structs.replace(seen, processes=found)
 
 
 def counters_after(last: Sample, at: float) -> Sample:

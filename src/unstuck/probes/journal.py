@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 
 from ..model.evidence import Exit, Host, Sample
-from ..model.journal import Begin, End, Gone, Line, Look
+from ..model.journal import Begin, End, Glanced, Gone, Line, Look
 from . import host
 
 OLD = ".old.jsonl"  # what a journal that grew too long was renamed to
@@ -45,6 +45,7 @@ def _host(begin: Begin, lines: list[Line], folder: Path) -> Host:
         samples=_thinned(samples),
         watcher_ended=ended,
         processes_alive=alive,
+        glances=[one.glance for one in lines if isinstance(one, Glanced)],
         unrecorded=sorted(one.name for one in (folder / "recordings").glob("unrecorded-*")),
     )
 

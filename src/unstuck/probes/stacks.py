@@ -118,10 +118,9 @@ def _native(program: str, pid: int) -> Dump:
 
 
 def _read(program: str, pid: int, how: tuple[str, ...]) -> Dump:
-    command = [program, "dump", "--pid", str(pid), "--json", "--locals", *how]
     for attempt in range(ATTEMPTS):
         try:
-            ended = subprocess.run(command, capture_output=True, timeout=PATIENCE, check=False)
+            ended = subprocess.run(command(program, pid, *how), capture_output=True, timeout=PATIENCE, check=False)
         except subprocess.TimeoutExpired:
             return Dump(refused=f"{SILENT} within {PATIENCE:.0f} s")
         except OSError as error:
@@ -133,9 +132,25 @@ def _read(program: str, pid: int, how: tuple[str, ...]) -> Dump:
         if attempt == ATTEMPTS - 1 or not why.startswith(UNCLEAR):
             return Dump(refused=why)
     try:
-        return Dump(threads=[_stack(one) for one in _decoder.decode(ended.stdout) if one.thread_name != THREAD])
+        return Dump(threads=_threads(ended.stdout))
     except msgspec.DecodeError as error:
         return Dump(refused=f"py-spy's answer cannot be read ({error})")
+
+
+def command(program: str, pid: int, *how: str) -> list[str]:
+    return [program, "dump", "--pid", str(pid), "--json", "--locals", *how]
+
+
+def threads(said: bytes) -> list[Stack]:
+    """The stacks in py-spy's answer; none where it gave none."""
+    try:
+        return _threads(said)
+    except msgspec.DecodeError:
+        return []
+
+
+def _threads(said: bytes) -> list[Stack]:
+    return [_stack(one) for one in _decoder.decode(said) if one.thread_name != THREAD]
 
 
 def reason(said: str) -> str:

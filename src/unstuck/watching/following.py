@@ -47,6 +47,7 @@ class Following:
         self.last: Sample | None = None
         self._ticks = 0
         self._apart_due, self._apart_asked = 0.0, 0
+        self.mains: list[int] = []  # whose main threads are asked what they wait for
 
     def now(self) -> float:
         return time.time() - self.started
@@ -65,6 +66,7 @@ class Following:
         apart = pids[APART] if closely and self.now() >= self._apart_due else []
         begun = time.thread_time()
         self.last = host.sample(self.pid, pids, self.folder, self.now(), groups, closely=closely, apart=apart)
+        self.last = host.with_waits(self.last, self.mains)
         self._apart_asked += bool(apart)
         if apart and self._apart_asked > OFTEN:
             self._apart_due = self.now() + RARELY * (time.thread_time() - begun)

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import msgspec
 
-from ..model.evidence import Exit, Sample
-from ..model.journal import Begin, End, Gone, Line, Look
+from ..model.evidence import Exit, Glance, Sample
+from ..model.journal import Begin, End, Glanced, Gone, Line, Look
+from ..model.look import Frame
 
 LIMIT = 1 << 20  # then the file is set aside, with what was set aside before, and every second look is dropped
 LOOK = msgspec.json.encode(Look(Sample(at=0.0)))[:14]  # how the line of a look begins
@@ -54,6 +55,9 @@ class Journal:
             self.path.unlink()
         except OSError:  # a full disk: as much is written as has room
             return
+
+    def glance(self, about: Glance, frames: list[Frame]) -> None:
+        self._write(Glanced(msgspec.structs.replace(about, frames=frames)))
 
     def gone(self, seen: Exit) -> None:
         self._write(Gone(seen))

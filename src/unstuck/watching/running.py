@@ -25,6 +25,7 @@ from ..probes import tree
 from . import place
 from .following import TICK, Following
 from .foresight import Foresight
+from .glances import Glances
 from .parent import Child, exit_code
 from .stalls import Options, Stalls
 from .stopping import EXIT_CODE, Stopping
@@ -140,6 +141,7 @@ class Watch:
         self.following = Following(folder, recordings, pid, started)
         self.stalls = Stalls(folder, recordings, pid, options, teller.stall, teller.say)
         self._foresight = Foresight(folder, teller.say)
+        self._glances = Glances(self.stalls.recorded, self.following.journal, started)
         self.stopping: Stopping | None = None
         self._logs = logs
         self._gave_up = False
@@ -147,12 +149,15 @@ class Watch:
         self._started = started
 
     def tick(self) -> None:
+        self.following.mains = self._glances.mains()
         self.following.tick()
         self._write_logs()
         if self.stopping is not None:
             self.stopping.tick()
             return
         self.stalls.tick(self._started, self.following.alive())
+        last = self.following.last
+        self._glances.tick(time.time(), {one.pid: one.waits for one in last.processes} if last else {})
         if self.stalls.report is None:
             self._foresight.tick(self.following.now(), self.stalls.ranks())
         if self.stalls.wants_stop:
@@ -161,6 +166,7 @@ class Watch:
     def close(self) -> None:
         self.stalls.close()
         self._foresight.close()
+        self._glances.close()
         if self.stopping is not None:
             self.stopping.force()
         self._write_logs(final=True)

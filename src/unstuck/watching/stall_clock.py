@@ -27,6 +27,9 @@ DOING = {
     Kind.PROGRESS: "in the loop's body",
     Kind.SPAN: "waiting for other ranks",
     Kind.PHASE: "in a phase of its own",
+    Kind.CALL: "in the loop's body",
+    Kind.SOURCE: "reading data",
+    Kind.SHUTDOWN: "ending its workers",
 }
 
 
@@ -69,6 +72,13 @@ class StallClock:
                 self._ranks[board.pid] = Rank(board, now)
         for pid, rank in self._ranks.items():
             rank.look([one for one in self._boards.values() if pid in (one.pid, one.parent)], now)
+
+    def each(self) -> list[tuple[int, Rank]]:
+        """Main processes by pid, in the order of their ranks."""
+        return sorted(self._ranks.items(), key=lambda one: (one[1].board.rank() or 0, one[0]))
+
+    def pids(self) -> list[int]:
+        return [pid for pid, _ in self.each()]
 
     def anyone(self) -> bool:
         """Anything at all is recorded: a launcher, a rank, a worker."""

@@ -92,6 +92,10 @@ class Stalls:
         if self._looking is None and wanted and due is not None and stall.seconds >= due:
             self._look(stall)
 
+    @property
+    def recorded(self) -> StallClock:
+        return self._recorded
+
     def ranks(self) -> int:
         """Main processes that are alive, recorded, and get on."""
         moved = self._recorded.moved()
