@@ -8,6 +8,7 @@ import msgspec
 
 from . import __version__
 from .model.activities import activities
+from .model.bottleneck import bottleneck
 from .model.evidence import Evidence
 from .model.look import Stall
 from .model.marks import meaning
@@ -16,7 +17,7 @@ from .model.rule import Judgement
 from .model.spending import spending
 from .model.standing import needs_patience, stands
 from .model.summary import summary
-from .probes import attempts, flight, journal, live, snapshots, tree
+from .probes import attempts, flight, journal, live, saved, snapshots, tree
 from .probes.look import Look, Tell
 from .rules.discovery import all_rules
 from .rules.engine import judge, rank_findings
@@ -51,7 +52,7 @@ def gather(folder: Path) -> Evidence:
     newest, earlier = attempts.split(recorded.processes, exits)
     evidence = Evidence(
         run=run,
-        recording=newest or None,
+        recording=saved.looked_at(newest, run.started) or None,
         attempts=earlier,
         exits=exits if newest or exits else None,
         host=hosts or None,
@@ -126,6 +127,7 @@ def report_on(evidence: Evidence) -> Report:
         activities=activities(evidence),
         meaning=meaning(evidence),
         spent=spending(evidence),
+        bottleneck=bottleneck(evidence),
         not_checked=_not_checked(judgements),
         overhead=_overhead(evidence),
         summary=summary(evidence),

@@ -1,12 +1,10 @@
-"""A run in half a sentence: how much it did, and what a faster loader could have gained it."""
+"""A run in half a sentence: how much it did."""
 
 from __future__ import annotations
 
 from .evidence import Evidence
-from .phrases import duration, many, percent
+from .phrases import duration, many
 from .recorded import Loader
-
-A_WHILE = 10.0  # seconds: in a shorter run, starting is most of it
 
 
 def summary(evidence: Evidence) -> str:
@@ -19,11 +17,7 @@ def summary(evidence: Evidence) -> str:
     looped = _looped(longest)
     if not looped:
         return done
-    waited = longest.waits.total + longest.first_waits.total
-    if looped < A_WHILE:
-        return f"{done} in {duration(looped)}"
-    gain = f"a faster loader would gain at most {percent(waited / looped)}"
-    return f"{done} in {duration(looped)}; {gain}"
+    return f"{done} in {duration(looped)}"
 
 
 def _looped(loader: Loader) -> float:

@@ -10,6 +10,28 @@ from ..model.look import Gpu
 DRIVERS = ("/proc/driver/nvidia", "/dev/dxg")
 
 
+class Watched:
+    """Asked again and again for as long as a run lasts: the driver is opened once, and let go if it does not answer."""
+
+    def __init__(self) -> None:
+        self._opened = any(os.path.exists(one) for one in DRIVERS)
+        self._pynvml: Any = None
+
+    def look(self) -> list[Gpu]:
+        if not self._opened:
+            return []
+        import pynvml
+
+        try:
+            if self._pynvml is None:
+                pynvml.nvmlInit()
+                self._pynvml = pynvml
+            return [_gpu(pynvml, number) for number in range(pynvml.nvmlDeviceGetCount())]
+        except pynvml.NVMLError:
+            self._opened = False
+            return []
+
+
 def look() -> list[Gpu] | None:
     """Every GPU of this machine. None: there is none, or its driver does not answer."""
     if not any(os.path.exists(one) for one in DRIVERS):

@@ -61,10 +61,16 @@ def _is_plain(report: Report) -> bool:
 
 def _show_line(report: Report, console: Console, folder: str) -> None:
     """A run that is well deserves one line."""
-    parts = [report.summary, _cost(report), folder]
+    parts = [report.summary, _limit(report), _cost(report), folder]
     line = Text.assemble(("unstuck", "bold"), " · ", ("healthy", "bold green"))
     line.append("".join(f" · {one}" for one in parts if one))
     console.print(line, soft_wrap=True)
+
+
+def _limit(report: Report) -> str:
+    """What the limit of the run is, unless that cannot be told."""
+    found = report.bottleneck
+    return "" if found is None or found.answer == "unknown" else found.text.rstrip(".")
 
 
 def _show_finding(finding: Finding, others: list[Finding], console: Console) -> None:
@@ -133,6 +139,8 @@ def _show_footer(report: Report, console: Console, folder: str, roots: list[Find
     table = _table()
     for number, one in enumerate(one for one in report.activities if one.live):
         table.add_row("now" if number == 0 else "", Text(_activity(one, stuck=report.state in STANDING)))
+    if report.bottleneck is not None and _limit(report) and report.state not in STANDING:
+        table.add_row("limit", Text("; ".join([_limit(report), *report.bottleneck.seen])))
     if report.meaning and report.state in STANDING:
         table.add_row("means", Text(report.meaning))
     for note in report.notes:

@@ -6,9 +6,11 @@ import os
 import time
 from pathlib import Path
 
+import msgspec
+
 from ..model.evidence import Exit, Sample
 from ..model.journal import Begin
-from ..probes import cgroups, host
+from ..probes import cgroups, gpu, host
 from . import place
 from .journal import Journal
 from .pidfd import Pidfd
@@ -47,6 +49,7 @@ class Following:
         self.last: Sample | None = None
         self._ticks = 0
         self._apart_due, self._apart_asked = 0.0, 0
+        self._gpus = gpu.Watched()
         self.mains: list[int] = []  # whose main threads are asked what they wait for
 
     def now(self) -> float:
@@ -67,6 +70,8 @@ class Following:
         begun = time.thread_time()
         self.last = host.sample(self.pid, pids, self.folder, self.now(), groups, closely=closely, apart=apart)
         self.last = host.with_waits(self.last, self.mains)
+        if closely:
+            self.last = msgspec.structs.replace(self.last, gpus=self._gpus.look())
         self._apart_asked += bool(apart)
         if apart and self._apart_asked > OFTEN:
             self._apart_due = self.now() + RARELY * (time.thread_time() - begun)

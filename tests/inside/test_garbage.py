@@ -1,0 +1,54 @@
+"""Pauses of the garbage collector are recorded, and nothing that is raised meanwhile is lost."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from running import LOOP, Run
+
+HEAP = "\nheap = [[number] for number in range(300_000)]\n"
+
+
+def test_a_long_collection_in_a_loop_is_a_part_of_that_body(recorded: Callable[..., Run]) -> None:
+    run = recorded(LOOP + HEAP + "for rows in training:\n    optimizer.step()\n    gc.collect()\n").succeeded()
+
+    main = run.main.process()
+    assert [(one.what, one.name) for one in main.calls] == [("collection", "garbage collection")]
+    assert main.calls[0].timing.count >= 4
+    (parts,) = [one.between for one in main.loaders if one.batches]
+    assert [(one.what, one.count >= 4) for one in parts] == [("collection", True)]
+
+
+def test_a_time_out_that_strikes_while_garbage_is_collected_reaches_the_user(recorded: Callable[..., Run]) -> None:
+    run = recorded(
+        LOOP
+        + HEAP
+        + """
+import signal
+class TimeOut(Exception):
+    pass
+def strike(*_):
+    raise TimeOut
+signal.signal(signal.SIGALRM, strike)
+caught = 0
+for _ in range(30):
+    signal.setitimer(signal.ITIMER_REAL, 0.004)
+    try:
+        gc.collect()
+        time.sleep(0.5)
+    except TimeOut:
+        caught += 1
+print(caught)
+"""
+    )
+
+    assert run.succeeded().out.split() == ["30"]
+
+
+def test_a_forked_child_leaves_the_collector_alone(recorded: Callable[..., Run]) -> None:
+    run = recorded(
+        LOOP
+        + "train()\npid = os.fork()\nif not pid:\n    print(len(gc.callbacks), flush=True)\n    os._exit(0)\nos.wait()"
+    )
+
+    assert run.succeeded().out.split() == ["0"]
