@@ -1,0 +1,38 @@
+"""The `filelock` library, by which Hugging Face's libraries wait for each other: which lock file is waited for."""
+
+from __future__ import annotations
+
+from types import ModuleType
+from typing import Any
+
+from ..api import stage
+from ..format import Kind
+from ..guard import Guard, clean
+from ..patching import Undo, replace
+
+MODULES = ("filelock._api",)
+OWES = (Kind.STAGE,)
+WAITING = "waiting for a lock file"
+
+
+def install(module: ModuleType, guard: Guard) -> Undo:
+    return replace(module.BaseFileLock, "acquire", lambda original: _acquire(original, guard))
+
+
+def _acquire(original: Any, guard: Guard) -> Any:
+    def acquire(self: Any, *args: Any, **kwargs: Any) -> Any:
+        path = guard.result(_path, self)
+        try:
+            with stage(WAITING, item=path):
+                return original(self, *args, **kwargs)
+        except Exception as error:
+            clean(error)
+            raise
+
+    return acquire
+
+
+def _path(lock: Any) -> str:
+    context = vars(lock).get("_context")
+    path = getattr(context, "lock_file", "")
+    return path if type(path) is str else ""

@@ -1,0 +1,82 @@
+"""Files of data that this process has opened: how often, what they hold, and which of their parts were read before."""
+
+from __future__ import annotations
+
+import os
+from types import FrameType
+
+from .format import H_ROLE, ROLE_MAIN, Kind
+from .process import process
+from .recorder import Recorder, clock
+
+NOTED = 500, 24  # files, in a main process and in any other: a worker has little room for notes and names
+KNOWN = 4096  # files of which it is known how often they were opened
+PARTS = 65_536  # row groups that are remembered as read
+LISTED = 16  # files that are looked for in a list of the caller's
+LONGEST = 100_000  # names in such a list
+UP = 6  # calls up the stack that may have it
+OWN_NAMES = 1  # flag of a function's code
+
+
+class DataFiles:
+    """Those of the process's recording."""
+
+    def __init__(self) -> None:
+        self.recorder: Recorder | None = None
+        self.opened: dict[str, int] = {}
+        self.parts: set[tuple[str, int]] = set()
+
+    def begins_recording(self, recorder: Recorder) -> None:
+        self.recorder, self.opened, self.parts = recorder, {}, set()
+
+    def opens(self, path: str, facts: tuple[int, int, int], frame: FrameType | None) -> bool:
+        """`facts`: row groups, rows and bytes, each plus one. True if it is the first time."""
+        recorder = process.recorder
+        if recorder is None:
+            return False
+        if recorder is not self.recorder:
+            self.begins_recording(recorder)
+        times = self.opened.get(path, 0) + 1
+        if times > 1 or len(self.opened) < KNOWN:
+            self.opened[path] = times
+        noted = NOTED[recorder.words[H_ROLE] != ROLE_MAIN]
+        if times == 1 and len(self.opened) <= noted:
+            place = _listed(path, frame) if len(self.opened) <= LISTED else ""
+            recorder.note(Kind.DATA_FILE, recorder.intern(path + place), clock(), times, *facts)
+        elif times in (10, 1_000, 100_000):  # with the time of the recording's beginning: it is no sign of life
+            recorder.note(Kind.DATA_FILE, recorder.intern(path), 0, times, *facts)
+        return times == 1
+
+    def reads(self, path: str, part: int) -> bool:
+        """True if this row group was never read before, as far as that is known."""
+        if (path, part) in self.parts:
+            return False
+        if len(self.parts) < PARTS:
+            self.parts.add((path, part))
+        return True
+
+
+def _listed(path: str, frame: FrameType | None) -> str:
+    """Which of how many it is, if a list of names in a call around holds it."""
+    for _ in range(UP):
+        if frame is None:
+            return ""
+        if frame.f_code.co_flags & OWN_NAMES:
+            names = frame.f_locals
+            lists = [one for one in names.values() if type(one) is list]
+            if type(names) is dict:
+                names.clear()  # it would keep the locals alive
+            for one in lists:
+                if len(one) <= LONGEST and all(type(each) is str for each in one[:2]):
+                    at = next((number for number, each in enumerate(one, 1) if _same(each, path)), 0)
+                    if at:
+                        return f"\n{at}\n{len(one)}"
+        frame = frame.f_back
+    return ""
+
+
+def _same(name: object, path: str) -> bool:
+    return type(name) is str and (name == path or (path.endswith(name) and os.path.abspath(name) == path))
+
+
+files = DataFiles()

@@ -1,0 +1,97 @@
+"""What a process got from data libraries, and the files it opened."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from ..inside import format as f
+from ..inside.format import Kind
+from ..model.places import Place
+from ..model.sources import DataFile, Source
+from ..model.timing import Timing
+from .reader import BoardEntry, Recording
+
+OPENING = "ParquetFile"  # a call of this name opens a file and reads no row
+ROWS = "rows"
+NEWEST = 32  # files beside the first as many
+
+
+class Sourced(Protocol):
+    """As much of `facts.Facts` as is needed here."""
+
+    recording: Recording
+    board: list[BoardEntry]
+
+    def at(self, moment: int) -> float: ...
+    def noted(self, kind: int, key: int | None = None) -> list[list[int]]: ...
+    def timing(self, kind: int, key: int) -> Timing: ...
+
+
+def sources(facts: Sourced) -> list[Source]:
+    """In the order of their first calls."""
+    every = facts.noted(Kind.SOURCE)
+    notes = [one for one in every if not one[f.R_A]]
+    again = {one[f.R_KEY]: one[f.R_A] for one in every if one[f.R_A]}
+    if not notes:
+        return []
+    board = {one.key: one for one in facts.board if one.kind == Kind.SOURCE}
+    first = min((one[f.R_START] for one in facts.noted(Kind.OPTIMIZER)), default=None)
+    rows = facts.recording.events(Kind.SOURCE)
+    later: dict[int, int] = {}
+    for row in rows[rows[:, f.R_START] >= first].tolist() if first is not None and len(rows) else ():
+        later[row[f.R_KEY]] = later.get(row[f.R_KEY], 0) + row[f.R_DURATION]
+    return [
+        _source(facts, one, board.get(one[f.R_KEY]), later.get(one[f.R_KEY], 0), again.get(one[f.R_KEY], 0))
+        for one in notes
+    ]
+
+
+def _source(facts: Sourced, note: list[int], board: BoardEntry | None, later: int, again: int) -> Source:
+    key = note[f.R_KEY]
+    kind, name, threads, *line = facts.recording.string(key).split("\n")
+    calls = facts.timing(Kind.SOURCE, key)
+    opening, of_rows = name.endswith(OPENING), kind == ROWS
+    going_on = board is not None and bool(board.a & 1)
+    made = board.b if board is not None else 0
+    return Source(
+        kind=kind,
+        name=name,
+        where=Place(line[0], int(line[1]), line[2]) if len(line) == 3 else None,
+        calls=calls,
+        items=board.a >> 1 if board is not None else 0,
+        made=0 if of_rows else made,
+        looked=board.c if board is not None else 0,
+        blank=board.d if board is not None else 0,
+        groups=made if of_rows else 0,
+        files=calls.count if opening else 0,
+        threads=int(threads) if threads else None,
+        at=facts.at(note[f.R_START]),
+        last=facts.at(board.since) if board is not None else 0.0,
+        since=facts.at(board.since) if board is not None and going_on else None,
+        again=again,
+        later=later / 1e9,
+    )
+
+
+def data_files(facts: Sourced) -> list[DataFile]:
+    """The first, and the newest, in the order in which they were opened."""
+    found: dict[str, DataFile] = {}
+    for one in facts.noted(Kind.DATA_FILE):
+        path, *place = facts.recording.string(one[f.R_KEY]).split("\n")
+        known = found.get(path)
+        found[path] = DataFile(
+            path=path,
+            at=known.at if known is not None else facts.at(one[f.R_START]),
+            groups=_less_one(one[f.R_A]),
+            rows=_less_one(one[f.R_B]),
+            size=_less_one(one[f.R_C]),
+            opened=max(one[f.R_DURATION], 1),
+            number=int(place[0]) if place else known.number if known is not None else 0,
+            listed=int(place[1]) if place else known.listed if known is not None else 0,
+        )
+    every = list(found.values())
+    return every if len(every) <= 2 * NEWEST else every[:NEWEST] + every[-NEWEST:]
+
+
+def _less_one(word: int) -> int | None:
+    return word - 1 if word else None

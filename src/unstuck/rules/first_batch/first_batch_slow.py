@@ -1,0 +1,163 @@
+"""The first batch takes long because documents are read and tokenised until a buffer is full; it gets on, and is slow.
+
+## What it looks at
+When the first batch was asked for and when it came, and how long those after it took. What was read and tokenised until
+then: documents, tokens, seconds inside the tokenizer and the reader, threads; and the buffer, where the loop that fills
+one is recognised (`while len(buffer) < needed`) or told by `unstuck.progress`: have, need, rate, time left.
+
+## Why it happens
+A loader that packs tokens gives its first batch only when its buffer holds enough: B * T + 1 tokens (32 * 2,048 + 1 =
+65,537), or a number of documents. Until then one process computes at full load, the GPU idles, and no step comes.
+That is normal, and takes long with short documents, little data per file, or one thread for all of it.
+
+## What to do
+Wait, if it is nearly full. Faster: more tokenizer threads, documents handed over in batches, larger row groups and
+files, or tokens prepared beforehand. For a test only: a smaller batch, which changes the training.
+
+## How sure it is
+Certain of the seconds. It speaks when the first batch has taken ten seconds or more, which is at least half of all the
+time since it was asked for, and those after it come far faster: what takes as long every time is another rule's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ...model.evidence import Evidence
+from ...model.feeding import Feeding, filling, so_far
+from ...model.first_batch import First, first_batch
+from ...model.phrases import duration, line, many, percent, short, who
+from ...model.questions import host_of, loader_name
+from ...model.recorded import Process
+from ...model.report import Finding, Remedy, Subject, Symptom
+from ...model.rule import rule
+from ...model.sources import Source
+
+SECONDS = 10.0  # what somebody waits without a word before he begins to wonder
+SHARE = 0.5  # of the time since it was asked for: a long training does not care about its first minute
+FASTER = 4  # times: batches that are not so much faster are no sign of a warm-up
+MOST = 0.5  # of the first batch in one kind of call: then that call is what to look at
+SHORT = 100  # tokens: documents below that are short
+
+
+@rule(
+    explains=Symptom.SLOW,
+    needs=("recording",),
+    behind=(Symptom.CRASHED, Symptom.STUCK, "worker-start-slow", "shuffle-buffer-large", "sampler-reads-data"),
+)
+def check(evidence: Evidence) -> Iterator[Finding]:
+    for main in evidence.mains():
+        first = first_batch(evidence, main)
+        if first is None or not first.fed.sources or not _is_slow(first):
+            continue
+        source = _most(first.fed)
+        yield Finding(
+            cause=_cause(main, first),
+            seen=list(_seen(evidence, main, first)),
+            remedy=_remedy(evidence, main, first),
+            node=main.node,
+            rank=main.rank,
+            pid=main.pid,
+            onset_s=first.began,
+            where=source.where if source is not None else None,
+            subject=_subject(first),
+        )
+
+
+def _is_slow(first: First) -> bool:
+    faster = first.later is None or first.later * FASTER <= first.seconds
+    gets_on = first.came or first.moves
+    return first.seconds >= SECONDS and first.seconds >= SHARE * first.of and faster and gets_on
+
+
+def _most(fed: Feeding) -> Source | None:
+    """The call that most of the time went into."""
+    return max((*fed.tokenizers, *fed.readers), key=lambda one: one.calls.total, default=None)
+
+
+def _subject(first: First) -> Subject:
+    if first.loader is not None:
+        return Subject("loader", loader_name(first.loader))
+    buffer = first.fed.buffer
+    return Subject("buffer", buffer.name) if buffer is not None else Subject("loader", "a generator")
+
+
+def _cause(main: Process, first: First) -> str:
+    name = who(main)[:1].upper() + who(main)[1:]
+    if first.came:
+        after = f", those after it {duration(first.later)} each" if first.later is not None else ""
+        return (
+            f"The first batch of {who(main)} took {duration(first.seconds)} of the {duration(first.of)} since it was "
+            f"asked for{after}: {_what(first.fed)}. That is a slow warm-up, no hang."
+        )
+    left = first.fed.left
+    ready = f" It will be there in about {duration(left)}." if left is not None else ""
+    return (
+        f"{name} has been filling its first batch for {duration(first.seconds)} and gets on: {_what(first.fed)}.{ready}"
+    )
+
+
+def _what(fed: Feeding) -> str:
+    rows = f"{many(fed.rows, 'row')} read" if fed.readers else ""
+    tokens = f"{many(fed.documents, 'document')} made into {many(fed.tokens, 'token')}" if fed.tokenizers else ""
+    return " and ".join(part for part in (rows, tokens) if part) or "documents are read"
+
+
+def _seen(evidence: Evidence, main: Process, first: First) -> Iterator[str]:
+    yield so_far(evidence, main)
+    told = filling(first.fed, came=first.came)
+    if told:
+        yield told
+    for one in (*first.fed.readers, *first.fed.tokenizers):
+        if one.items or one.files:
+            threads = f", {many(one.threads, 'thread')}" if one.threads is not None else ""
+            yield (
+                f"{one.name} at {line(one.where) or 'a line unknown'}: {many(one.calls.count, 'call')}, "
+                f"{duration(one.calls.total)} in all{threads}"
+            )
+
+
+def _remedy(evidence: Evidence, main: Process, first: First) -> Remedy:
+    host = host_of(evidence, main)
+    parts = list(_faster(first, host.cpus if host is not None else 0))
+    if not first.came:
+        left = first.fed.left
+        parts.insert(0, f"Wait: it gets on{f', about {duration(left)} to go' if left is not None else ''}.")
+    buffer = first.fed.buffer
+    if buffer is not None:
+        parts.append(
+            f"For a test only, a smaller batch (less than {buffer.need:,} {buffer.unit or 'items'} in {buffer.name}) "
+            "comes sooner; it changes the training."
+        )
+    return Remedy(" ".join(parts))
+
+
+def _faster(first: First, cpus: int) -> Iterator[str]:
+    fed = first.fed
+    tokenised, read = (sum(one.calls.total - one.later for one in some) for some in (fed.tokenizers, fed.readers))
+    one_by_one = [one for one in fed.tokenizers if one.items and one.calls.count >= one.items > 1]
+    few = [one for one in fed.tokenizers if one.threads is not None and one.threads < cpus]
+    if tokenised >= MOST * first.seconds:
+        yield f"{percent(min(tokenised / first.seconds, 1.0))} of it is tokenising."
+        if few:
+            yield f"Give the tokenizer {cpus} threads instead of {few[0].threads}{_how(few[0])}."
+        if one_by_one:
+            yield f"Hand documents over in batches at {short(one_by_one[0].where)}: encode_batch uses all processors."
+        if not few and not one_by_one:
+            yield "It uses the processors there are: tokenise beforehand and read tokens from disk."
+    elif read >= MOST * first.seconds:
+        share = percent(min(read / first.seconds, 1.0))
+        yield f"{share} of it is reading: larger row groups, more data per file, a nearer disk."
+    else:
+        yield (
+            f"Only {duration(tokenised + read)} of it went into reading and tokenising: look at what the loader's own "
+            "code does between these calls."
+        )
+    if fed.per_document is not None and fed.per_document < SHORT and fed.tokens:
+        yield f"Documents are short ({fed.per_document:,.0f} tokens on average): read more of them at a time."
+
+
+def _how(source: Source) -> str:
+    if source.name.startswith("tiktoken"):
+        return f" (num_threads at {short(source.where)})"
+    return " (TOKENIZERS_PARALLELISM or RAYON_NUM_THREADS limit it)"

@@ -1,0 +1,143 @@
+"""Every batch takes as long as the first: what looks like a warm-up is the loader's own speed.
+
+## What it looks at
+How long the first batch was waited for and how long those after it; for a generator that is no DataLoader, the time
+between optimizer steps and how much of it went into reading and tokenising. Then what a batch costs: documents, tokens,
+seconds inside the tokenizer and the reader.
+
+## Why it happens
+The first batch of a run may take long for good reasons, and people wait for it to pass. It does not pass where reading
+and tokenising cost more than training with every batch: one thread, one document at a time, slow storage, documents
+that are far shorter than a batch needs.
+
+## What to do
+What the evidence of this run points at: tokenise beforehand, in batches or in more threads, in workers beside the
+training, or bring the data nearer.
+
+## How sure it is
+Certain of the seconds. It speaks from three batches and five seconds on, when those after the first take at least half
+a second and at least half as long as it, and most of the loop is spent waiting. From ten batches on, a DataLoader whose
+dataset uses no data library that is known is left to dataloader-bound.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ...model.evidence import Evidence
+from ...model.feeding import Feeding, so_far
+from ...model.first_batch import First, first_batch
+from ...model.phrases import duration, line, many, percent, short, who
+from ...model.questions import host_of, is_users, loader_name
+from ...model.recorded import Process
+from ...model.report import Finding, Remedy, Subject, Symptom
+from ...model.rule import rule
+from ...model.sources import Source
+
+OTHERS = 2  # batches after the first
+SECONDS = 5.0  # in all
+EACH = 0.5  # seconds a batch: less is a matter of shares, and dataloader-bound's
+AS_SLOW = 0.5  # of the first: it has a start-up of its own to pay
+SHARE = 0.5  # of the loop
+BATCHES = 10  # from here on, dataloader-bound speaks
+FULL = 0.5  # of a batch's time in one kind of call
+
+
+@rule(
+    explains=Symptom.SLOW,
+    needs=("recording",),
+    outranks=("dataloader-bound",),
+    behind=(Symptom.CRASHED, Symptom.STUCK, "sampler-reads-data", "cpu-oversubscription", "too-many-workers"),
+)
+def check(evidence: Evidence) -> Iterator[Finding]:
+    for main in evidence.mains():
+        first = first_batch(evidence, main)
+        if first is None or not _always(first) or _is_for_another(first):
+            continue
+        source = _most(first.fed)
+        loader = first.loader
+        where = source.where if source is not None else None
+        if where is None and loader is not None:
+            where = loader.reads_at if is_users(loader.reads_at) else loader.created
+        yield Finding(
+            cause=_cause(main, first),
+            seen=list(_seen(evidence, main, first)),
+            remedy=_remedy(evidence, main, first),
+            node=main.node,
+            rank=main.rank,
+            pid=main.pid,
+            where=where,
+            subject=Subject("loader", loader_name(loader) if loader is not None else "a generator"),
+        )
+
+
+def _always(first: First) -> bool:
+    if first.later is None or not first.came or first.others < OTHERS or first.later < EACH:
+        return False
+    total = first.seconds + first.later * first.others
+    return first.later >= AS_SLOW * first.seconds and first.later_share >= SHARE and total >= SECONDS
+
+
+def _is_for_another(first: First) -> bool:
+    return first.loader is not None and first.others >= BATCHES and not first.fed.sources
+
+
+def _most(fed: Feeding) -> Source | None:
+    return max((*fed.tokenizers, *fed.readers), key=lambda one: one.calls.total, default=None)
+
+
+def _cause(main: Process, first: First) -> str:
+    what = loader_name(first.loader) if first.loader is not None else "the generator that the loop reads from"
+    whose = f" of {who(main)}" if main.rank is not None else ""
+    share = percent(min(first.later_share, 1.0))
+    return (
+        f"Every batch{whose} takes long, not only the first: {duration(first.seconds)} for that, "
+        f"{duration(first.later or 0)} on average for each of the {first.others} after it, {share} of it getting data. "
+        f"It is no warm-up: {what} is that slow."
+    )
+
+
+def _seen(evidence: Evidence, main: Process, first: First) -> Iterator[str]:
+    batches = first.others + 1
+    yield f"{many(batches, 'batch')} in {duration(first.seconds + (first.later or 0) * first.others)}"
+    if first.loader is not None:
+        waited, trained = first.loader.waits.mean, first.loader.bodies.mean
+        yield f"a batch is waited for {duration(waited)} and trained on {duration(trained)}"
+    if first.fed.sources:
+        yield so_far(evidence, main)
+    for one in (*first.fed.readers, *first.fed.tokenizers):
+        if one.items:
+            yield (
+                f"{one.name} at {line(one.where) or 'a line unknown'}: {many(one.calls.count, 'call')}, "
+                f"{duration(one.calls.total)} in all, {duration(one.calls.total / batches)} for each batch"
+            )
+
+
+def _remedy(evidence: Evidence, main: Process, first: First) -> Remedy:
+    host = host_of(evidence, main)
+    cpus = host.cpus if host is not None else 0
+    source, batches = _most(first.fed), first.others + 1
+    spent = first.seconds + (first.later or 0) * first.others
+    if source is None or source.calls.total < FULL * spent:
+        place = f" Begin at {short(source.where)}." if source is not None and source.where is not None else ""
+        aside = "Do not wait for it to pass. Prepare samples beforehand, or load them in workers beside the training."
+        return Remedy(aside + place)
+    share = percent(min(source.calls.total / spent, 1.0))
+    each = duration(source.calls.total / batches)
+    begins = (
+        f"Do not wait for it to pass. {source.name} at {short(source.where)} takes {share} of the time, {each} a batch"
+    )
+    if source.kind == "rows":
+        return Remedy(f"{begins}: read larger row groups, only the columns that are used, from a nearer disk.")
+    beforehand = (
+        "tokenise the data once beforehand and read tokens, or tokenise in DataLoader workers beside the training"
+    )
+    return Remedy(f"{begins}: {_more(source, cpus)}{beforehand}.")
+
+
+def _more(source: Source, cpus: int) -> str:
+    if source.calls.count >= source.items > 1:
+        return "hand it documents in batches, "
+    if source.threads is not None and source.threads < cpus:
+        return f"give it {cpus} threads instead of {source.threads}, "
+    return ""

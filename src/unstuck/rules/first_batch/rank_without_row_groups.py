@@ -1,0 +1,117 @@
+"""A rank opens the data files again and again and never reads a row: no row group of theirs falls to it.
+
+## What it looks at
+How often a process has opened which parquet files, how many row groups each has, how many rows it has read (none) and
+how many batches came of it (none); its rank and, in a DataLoader, its worker number.
+
+## Why it happens
+Row groups are dealt out by rank: rank r of W takes r, r + W, r + 2 W … of each file. If every file has no more row
+groups than r, that rank takes none, goes on to the next file, and begins again, for ever. It computes and reads footers
+all the time, which looks like work. The other ranks wait for it in their first collective.
+
+## What to do
+Write the files with smaller row groups, at least as many as there are ranks (times workers), or deal out rows or files
+instead. Let the loader fail when a pass over all files brought nothing.
+
+## How sure it is
+Certain that files were opened over and over and no row was read. That the deal is by rank is concluded from the number
+of row groups; where they would suffice, it says only what is seen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ...model.evidence import Evidence
+from ...model.feeding import gave_batches
+from ...model.phrases import many, short, who
+from ...model.recorded import Process
+from ...model.report import Finding, Remedy, Subject, Symptom
+from ...model.rule import rule
+
+ROUNDS = 20  # times each file was opened, on average: nobody looks at footers so often for their own sake
+OPENED = 100  # files in all
+
+OUTRANKED = (
+    "silent-rank-data-stall",
+    "straggler-rank",
+    "stuck-in-user-code",
+    "worker-infinite-loop",
+    "collective-timeout",
+    "rank-crash-cascade",
+    "dataloader-bound",
+    "dataloader-timeout",
+    "uncaught-exception",
+    "main-killed",
+)
+
+
+@rule(explains=Symptom.STUCK, needs=("recording",), outranks=OUTRANKED)
+def check(evidence: Evidence) -> Iterator[Finding]:
+    for process in evidence.recording or ():
+        opened = sum(one.files for one in process.sources)
+        if opened < max(OPENED, ROUNDS * len(process.data_files)) or not process.data_files or _has_read(process):
+            continue
+        if process.ended is not None and evidence.run.status == 0:
+            continue
+        yield _found(process, opened)
+
+
+def _has_read(process: Process) -> bool:
+    read = any(one.items or one.groups or one.made for one in process.sources)
+    return read or gave_batches(process) or process.optimizer_steps > 0
+
+
+def _found(process: Process, opened: int) -> Finding:
+    opening = next(one for one in process.sources if one.files)
+    known = [one.groups for one in process.data_files if one.groups is not None]
+    most = max(known, default=0)
+    number, of = _share(process)
+    name = who(process)[:1].upper() + who(process)[1:]
+    files = many(len(process.data_files), "file")
+    dealt = ""
+    if known and number is not None and most <= number:
+        dealt = f" The largest has {many(most, 'row group')}, and number {number} of {of} begins at row group {number}."
+    return Finding(
+        cause=f"{name} has opened {files} {opened:,} times at {short(opening.where)} and read no row: no row group "
+        f"falls to it, so that it goes round without an end and gives no batch.{dealt}",
+        seen=[
+            f"{files} opened {opened:,} times, 0 row groups read, 0 rows, no batch so far",
+            *(
+                f"{one.path}: {many(one.groups, 'row group')}, {many(one.rows or 0, 'row')}"
+                for one in process.data_files[:4]
+                if one.groups is not None
+            ),
+        ],
+        remedy=_remedy(process, most, of),
+        node=process.node,
+        rank=process.rank,
+        worker=process.worker,
+        pid=process.pid,
+        onset_s=opening.at,
+        where=opening.where,
+        subject=Subject("file", process.data_files[0].path),
+    )
+
+
+def _share(process: Process) -> tuple[int | None, int]:
+    """Which of how many readers it is: ranks, and their workers where there are some."""
+    rank, world = process.rank, process.world or 1
+    if process.worker is None:
+        return rank, world
+    workers = process.workers or 1
+    return (rank or 0) * workers + process.worker, world * workers
+
+
+def _remedy(process: Process, most: int, of: int) -> Remedy:
+    largest = max((one.rows or 0 for one in process.data_files), default=0)
+    size = max(largest // max(of, 1), 1)
+    name = process.data_files[0].path.rpartition("/")[2]
+    text = (
+        f"Write the files with at least {many(of, 'row group')} each (row_group_size={size} or less), or deal out rows "
+        "or files instead of row groups. And raise an error when a pass over all files brought no row."
+        if most < of
+        else "Look at which row groups this process selects: none of those there are. Raise an error when a pass over "
+        "all files brought no row."
+    )
+    return Remedy(text, [f'pq.write_table(table, "{name}", row_group_size={size})'] if most < of else [])

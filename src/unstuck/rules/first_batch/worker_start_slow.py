@@ -1,0 +1,121 @@
+"""Starting the workers takes long, and nothing is loaded meanwhile.
+
+## What it looks at
+For the first pass over each loader with workers: how long it took from the beginning of the pass until every worker was
+ready for its first sample, and what that went into, as the workers themselves recorded it: making the processes, their
+imports, unpacking what they are sent, and `worker_init_fn`.
+
+## Why it happens
+A worker that is spawned is a new Python: it imports torch and runs the main script's top level again, then unpacks the
+dataset. On a few processors many of them do so at once and slow each other down. A forked worker imports nothing, but a
+large main process takes time to fork. And `worker_init_fn` runs in every worker before its first sample: what it reads
+or builds is read and built as many times.
+
+## What to do
+Do what `worker_init_fn` does before the loader is made, in the main process, where forked workers find it ready; or the
+first time it is needed. Move heavy work at the script's top level under `if __name__ == "__main__":`. Start fewer
+workers, and fork them where nothing forbids it.
+
+## How sure it is
+Certain of the seconds: each worker notes when it was started and when it was ready. It speaks when the start took five
+seconds and a fifth of the run, of a run that goes on after fifteen: a start of some seconds before a long training is
+nothing to worry about. Workers that are started again for every pass are another rule's (worker-respawn-epoch-gap), and
+a large dataset that is sent to them too (spawn-pickle-large-dataset).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ...model.evidence import Evidence
+from ...model.phrases import duration, many, percent
+from ...model.questions import loader_name
+from ...model.recorded import Loader
+from ...model.report import Finding, Remedy, Subject, Symptom
+from ...model.rule import rule
+from ...model.worker_start import IMPORTING, MAKING, PREPARING, UNPACKING, WorkerStart, worker_start
+
+LONG = 5.0  # seconds: importing torch alone takes a spawned worker two or three
+LIVE = 15.0  # seconds, of a run that goes on: the longer it will run, the less a start matters
+SHARE = 0.2  # of the run
+SMALL = 0.05  # seconds: parts that are not worth a word
+
+
+@rule(
+    explains=Symptom.SLOW,
+    needs=("recording",),
+    outranks=("first-batch-slow", "loader-always-slow"),
+    behind=("spawn-pickle-large-dataset", "worker-respawn-epoch-gap", "sampler-reads-data"),
+)
+def check(evidence: Evidence) -> Iterator[Finding]:
+    for main in evidence.mains():
+        for loader in main.loaders:
+            found = worker_start(evidence, main, loader) if loader.num_workers else None
+            if found is None:
+                continue
+            ran = (main.ended or main.last_sign) - min(main.opened, main.started or main.opened)
+            if found.seconds < (LIVE if main.alive else LONG) or found.seconds < SHARE * ran:
+                continue
+            yield Finding(
+                cause=f"The first batch had to wait {duration(found.seconds)}, {percent(found.seconds / ran)} of the "
+                f"run, for the {_workers(loader)} of {loader_name(loader)} to start: {_why(loader, found)}.",
+                seen=list(_seen(loader, found)),
+                remedy=_remedy(loader, found),
+                node=main.node,
+                rank=main.rank,
+                pid=main.pid,
+                onset_s=loader.began,
+                where=loader.created,
+                subject=Subject("loader", loader_name(loader)),
+            )
+
+
+def _workers(loader: Loader) -> str:
+    return "only worker" if loader.num_workers == 1 else f"{loader.num_workers} workers"
+
+
+def _why(loader: Loader, found: WorkerStart) -> str:
+    seconds = duration(found.parts[found.most])
+    name = (loader.worker_init_fn or PREPARING).rpartition(".")[2]
+    init = f"{name}, its worker_init_fn, takes {seconds} in each of them"
+    return {
+        PREPARING: f"{init}, and it is still running" if found.going_on else init,
+        IMPORTING: f"each is a new Python ({loader.context}), which takes {seconds} to import what it needs",
+        UNPACKING: f"each needs {seconds} more after its imports, to run the main script's top level again and to "
+        "unpack the dataset",
+        MAKING: f"making the processes alone takes {seconds}",
+    }[found.most]
+
+
+def _seen(loader: Loader, found: WorkerStart) -> Iterator[str]:
+    parts = ", ".join(f"{name} {duration(seconds)}" for name, seconds in found.parts.items() if seconds >= SMALL)
+    yield f"of that, as the workers noted it: {parts}"
+    how = f" by {loader.context}" if loader.context else ""
+    last = max(one.opened for one in found.workers) - (loader.began or 0.0)
+    yield f"{many(len(found.workers), 'worker')} started{how}, the last of them ran after {duration(max(last, 0.0))}"
+    if loader.first:
+        yield f"the first batch was waited for {duration(loader.first[0])}, later ones {duration(loader.waits.mean)}"
+
+
+def _remedy(loader: Loader, found: WorkerStart) -> Remedy:
+    fork = " Where nothing forbids it, multiprocessing_context='fork' imports and sends nothing."
+    if found.most == PREPARING:
+        name = (loader.worker_init_fn or "it").rpartition(".")[2]
+        forked = loader.context == "fork"
+        text = (
+            f"Do what {name} does once, in the main process before the loop: forked workers find it ready in memory."
+            if forked
+            else f"Make {name} cheaper, or do its work the first time it is needed."
+        )
+        return Remedy(f"{text} If it only opens files, open them at the first sample.")
+    if found.most == MAKING:
+        return Remedy(
+            f"Start fewer workers than {loader.num_workers}, and start them before the main process has grown: make "
+            "the iterator early, with persistent_workers=True."
+        )
+    if found.most == UNPACKING:
+        text = (
+            'Move what the script does at its top level under `if __name__ == "__main__":`, and keep the dataset small.'
+        )
+        return Remedy(text + fork)
+    return Remedy(f"Import less at the top of the script and of the dataset's module, or start fewer workers.{fork}")

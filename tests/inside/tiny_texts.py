@@ -1,0 +1,66 @@
+"""The smallest real uses of libraries that read and tokenise documents."""
+
+from __future__ import annotations
+
+DOCUMENTS = """
+import torch
+import pyarrow as pa, pyarrow.parquet as pq
+import tiktoken
+from tokenizers import Tokenizer, models, pre_tokenizers
+
+PATH = __file__ + ".parquet"
+pq.write_table(pa.table({"text": ["good morning", "  ", None, ""] * 25}), PATH, row_group_size=20)
+TOKENIZER = Tokenizer(models.WordLevel({"good": 0, "morning": 1}, unk_token="good"))
+TOKENIZER.pre_tokenizer = pre_tokenizers.Whitespace()
+RANKS = {bytes([byte]): byte for byte in range(256)}
+ENCODING = tiktoken.Encoding("bytes", pat_str=r"\\w+|\\s", mergeable_ranks=RANKS, special_tokens={})
+"""
+USED = """
+file = pq.ParquetFile(PATH)
+file.read_row_group(0)
+TOKENIZER.encode_batch(["good morning"] * 3)
+ENCODING.encode_ordinary("good")
+"""
+HUGGING = """
+import os, warnings
+warnings.simplefilter("ignore")
+os.environ.update(HF_HUB_OFFLINE="1", HF_HOME=__file__ + ".home", HF_DATASETS_DISABLE_PROGRESS_BARS="1")
+import torch
+from tokenizers import Tokenizer, models, pre_tokenizers
+from transformers import PreTrainedTokenizerFast
+
+backend = Tokenizer(models.WordLevel({"good": 0, "morning": 1}, unk_token="good"))
+backend.pre_tokenizer = pre_tokenizers.Whitespace()
+TOKENIZER = PreTrainedTokenizerFast(tokenizer_object=backend)
+"""
+TRANSFORMERS = (
+    HUGGING
+    + """
+TOKENIZER(["good morning", "good"])
+"""
+)
+DATASETS = """
+import os, warnings
+warnings.simplefilter("ignore")
+os.environ.update(HF_HUB_OFFLINE="1", HF_HOME=__file__ + ".home")
+import torch, datasets
+datasets.disable_progress_bars()
+made = datasets.Dataset.from_dict({"text": ["a", "b"] * 20})
+print(len(made.map(lambda one: {"size": len(one["text"])})))
+"""
+FILELOCK = """
+import torch
+from filelock import FileLock
+with FileLock(__file__ + ".lock"):
+    pass
+"""
+TEXTS = {"pyarrow": DOCUMENTS + USED, "transformers": TRANSFORMERS, "datasets": DATASETS, "filelock": FILELOCK}
+RUNS = dict.fromkeys(("tokenizers_encode", "tiktoken_encode"), "pyarrow")
+IMPORTS = {
+    "pyarrow": "pyarrow.parquet",
+    "tokenizers": "tokenizers",
+    "tiktoken": "tiktoken",
+    "transformers": "transformers.tokenization_utils_base",
+    "datasets": "datasets",
+    "filelock": "filelock",
+}
