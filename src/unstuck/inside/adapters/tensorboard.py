@@ -1,30 +1,64 @@
-"""TensorBoard's `SummaryWriter.add_scalar`, torch's and tensorboardX's: scalars that are named like a loss."""
+"""TensorBoard's `SummaryWriter`, torch's and tensorboardX's: what its calls take, and scalars named like a loss.
+
+Events go through a queue of ten to a thread that writes them: where the disk cannot keep up, the call waits.
+"""
 
 from __future__ import annotations
 
+import functools
+import sys
 from types import ModuleType
 from typing import Any
 
+from ..calls import timed
 from ..format import Kind
 from ..guard import Guard, clean
-from ..patching import Undo, replace
+from ..loggers import set_up
+from ..patching import Undo, replace, together
 from ..values import told_by_logger
 
 MODULES = ("torch.utils.tensorboard.writer", "tensorboardX.writer")
-OWES = (Kind.METRIC,)
+OWES = (Kind.METRIC, Kind.CALL, Kind.LOGGER)
+OTHERS = ("flush", "close")
 
 
 def install(module: ModuleType, guard: Guard) -> Undo:
-    return replace(module.SummaryWriter, "add_scalar", lambda original: _add_scalar(original, guard))
+    writer = module.SummaryWriter
+    names = [name for name in vars(writer) if name.startswith("add_") or name in OTHERS]
+    made = replace(writer, "__init__", lambda original: _made(original, guard))
+    return together(made, *(_call(writer, name, guard) for name in names))
 
 
-def _add_scalar(original: Any, guard: Guard) -> Any:
-    def add_scalar(self: Any, *args: Any, **kwargs: Any) -> Any:
+def _call(writer: type, name: str, guard: Guard) -> Undo:
+    def make(original: Any) -> Any:
+        inner = _add_scalar(original, guard) if name == "add_scalar" else original
+        return timed(inner, "logger", f"SummaryWriter.{name}", guard)
+
+    return replace(writer, name, make)
+
+
+def _made(original: Any, guard: Guard) -> Any:
+    @functools.wraps(original)
+    def init(self: Any, *args: Any, **kwargs: Any) -> None:
         try:
-            result = original(self, *args, **kwargs)
+            original(self, *args, **kwargs)
         except Exception as error:
             clean(error)
             raise
+        guard.quietly(_note, self)
+
+    return init
+
+
+def _note(writer: Any) -> None:
+    folder = getattr(writer, "log_dir", None) or getattr(writer, "logdir", None)
+    set_up("tensorboard", {"folder": str(folder or "")}, sys._getframe(1))
+
+
+def _add_scalar(original: Any, guard: Guard) -> Any:
+    @functools.wraps(original)
+    def add_scalar(self: Any, *args: Any, **kwargs: Any) -> Any:
+        result = original(self, *args, **kwargs)
         names = ("tag", "scalar_value", "global_step")
         given = {**dict(zip(names, args, strict=False)), **kwargs}
         guard.quietly(told_by_logger, *(given.get(name) for name in names))

@@ -1,0 +1,34 @@
+"""Weights & Biases' images, tables and the like: they are encoded when they are made, not when they are logged."""
+
+from __future__ import annotations
+
+from types import ModuleType
+
+from ..calls import timed
+from ..format import Kind
+from ..guard import Guard
+from ..patching import Undo, replace, together
+
+MODULES = (
+    "wandb.sdk.data_types.image",
+    "wandb.sdk.data_types.video",
+    "wandb.sdk.data_types.audio",
+    "wandb.sdk.data_types.table",
+    "wandb.sdk.data_types.histogram",
+    "wandb.sdk.data_types.object_3d",
+    "wandb.sdk.data_types.html",
+    "wandb.sdk.data_types.plotly",
+    "wandb.sdk.data_types.molecule",
+)
+OWES = (Kind.CALL,)
+CLASSES = ("Image", "Video", "Audio", "Table", "Histogram", "Object3D", "Html", "Plotly", "Molecule")
+
+
+def install(module: ModuleType, guard: Guard) -> Undo:
+    own = [one for name in CLASSES if (one := vars(module).get(name)) and one.__module__ == module.__name__]
+    return together(*(_made(one, guard) for one in own))
+
+
+def _made(media: type, guard: Guard) -> Undo:
+    name = f"wandb.{media.__name__}"
+    return replace(media, "__init__", lambda original: timed(original, "logger", name, guard))

@@ -1,0 +1,50 @@
+"""Loggers that a slow or stuck run is often blamed on, and that cost it next to nothing: measured, and told once."""
+
+from __future__ import annotations
+
+from .between import LOGGER, Call
+from .evidence import Evidence
+from .loggers import library, without_wandb
+from .phrases import duration, many, percent
+from .recorded import Process
+from .report import Finding, Symptom
+from .standing import stands
+from .waiting import lasted
+
+LITTLE = 0.05  # of the run: who has a run that is slow or stuck need not look there
+ENOUGH = 10  # calls
+APART = ("wandb.init", "wandb.finish")  # before and after training
+
+
+def acquitted(evidence: Evidence, findings: list[Finding]) -> list[str]:
+    """One line for each library, of a run that is slow or stuck for another reason, or for none that is known."""
+    roots = [one for one in findings if one.role == "root"]
+    holds = any(one.symptom in (Symptom.SLOW.value, Symptom.STUCK.value) for one in roots)
+    if not (holds or stands(evidence)) or any(one.subject and one.subject.kind == "logger" for one in roots):
+        return []
+    found: dict[str, str] = {}
+    for main in evidence.mains():
+        calls: dict[str, list[Call]] = {}
+        for one in main.calls:
+            if one.what == LOGGER and one.name not in APART:
+                calls.setdefault(library(one.name), []).append(one)
+        for name, own in calls.items():
+            line = _line(evidence, main, name, own)
+            if line:
+                found.setdefault(name, line)
+    return list(found.values())
+
+
+def _line(evidence: Evidence, main: Process, name: str, calls: list[Call]) -> str:
+    count = sum(one.timing.count for one in calls)
+    spent = sum(one.timing.total for one in calls)
+    ran = lasted(main)
+    if count < ENOUGH or spent > LITTLE * ran or any(one.since is not None for one in calls):
+        return ""
+    mode = next((one.mode for one in reversed(main.loggers) if one.name == name), "")
+    told = f"{name} ({mode})" if mode else name
+    text = (
+        f"{told} is not the cause: {many(count, 'call')} took {duration(spent / count)} each, {duration(spent)} in all"
+    )
+    text += f", {percent(spent / ran)} of the run"
+    return f"{text}. To see for yourself: {without_wandb(evidence)}" if name == "wandb" else text

@@ -1,0 +1,153 @@
+"""What calls into loggers cost a run: in its loops, between its passes, and one that does not come back."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from .between import HTTP, LOGGER, Call, Gap, Logger, Part
+from .evidence import Evidence
+from .phrases import duration, many, short
+from .places import Place
+from .recorded import Loader, Process
+from .standing import LONG
+from .waiting import waiting
+
+LOGGING = (LOGGER, HTTP)
+MEDIA, HISTOGRAMS, REQUEST, SCALARS = "media", "histograms", "request", "scalars"
+HISTOGRAM_NAMES = ("wandb.watch", "wandb.Histogram", "add_histogram", "add_histogram_raw")
+MEDIA_NAMES = (
+    "wandb.", "add_image", "add_figure", "add_video", "add_audio", "add_embedding", "add_mesh", "add_graph",
+    "log_image", "log_figure", "log_table", "log_artifact",
+)  # fmt: skip
+SCALAR_NAMES = ("wandb.log", "wandb.save")
+SITES = 6  # lines that are told one by one
+
+
+class Loop(NamedTuple):
+    """What the loop over one loader spent in loggers, without the one call of each line that took longest.
+
+    The first call of a line often sets something up: that is no cost of a step.
+    """
+
+    main: Process
+    loader: Loader
+    parts: list[Part]  # the most costly first
+    spent: float  # seconds, as far back as the recording has details
+    steps: int  # that these are of
+    looped: float  # seconds that these steps took, waiting for their batches included
+
+    @property
+    def share(self) -> float:
+        return self.spent / self.looped if self.looped else 0.0
+
+    @property
+    def each(self) -> float:
+        """Seconds a step."""
+        return self.spent / self.steps if self.steps else 0.0
+
+    @property
+    def rest(self) -> float:
+        """Seconds a step that go into everything else."""
+        return max(self.looped - self.spent, 0.0) / max(self.steps, 1)
+
+
+def loops(evidence: Evidence) -> Iterator[Loop]:
+    for main in evidence.mains():
+        for loader in main.loaders:
+            parts = [one for one in loader.between if one.what in LOGGING]
+            steps, bodies = loader.between_of.count, loader.between_of.total
+            if parts and steps:
+                spent = sum(max(one.seconds - _longest(main, one), 0.0) for one in parts)
+                waits = waiting(loader)
+                looped = bodies + waits.waited / max(waits.steps, 1) * steps
+                yield Loop(main, loader, parts, spent, steps, looped)
+
+
+def _longest(main: Process, part: Part) -> float:
+    same = [one.timing.longest for one in main.calls if (one.name, one.where) == (part.name, part.where)]
+    return max(same, default=0.0)
+
+
+def epoch(loader: Loader) -> int | None:
+    """Batches of one pass."""
+    return loader.length or max((one.batches for one in loader.ended), default=0) or None
+
+
+def kind_of(part: Part | Call) -> str:
+    """What it had to do: that decides what helps."""
+    name = part.name.rpartition("SummaryWriter.")[2].rpartition("mlflow.")[2]
+    if part.what == HTTP:
+        return REQUEST
+    if name in HISTOGRAM_NAMES:
+        return HISTOGRAMS
+    return MEDIA if name.startswith(MEDIA_NAMES) and not name.startswith(SCALAR_NAMES) else SCALARS
+
+
+def library(name: str) -> str:
+    """wandb for wandb.log, tensorboard for SummaryWriter.add_image, nothing for a plain request."""
+    first = name.partition(".")[0]
+    return {"SummaryWriter": "tensorboard"}.get(first, first) if "." in name and " " not in name else ""
+
+
+def site(part: Part) -> str:
+    """train.py:30 (fit): wandb.log 300 times, 120 ms each, 36 s."""
+    spot = f"{part.where.file}:{part.where.line} ({part.where.function})" if part.where else "no line of the user's"
+    each = part.seconds / max(part.count, 1)
+    return f"{spot}: {part.name}, {many(part.count, 'call')} of {duration(each)}, {duration(part.seconds)} in all"
+
+
+def sites(parts: list[Part]) -> Iterator[str]:
+    yield from (site(one) for one in parts[:SITES])
+    if len(parts) > SITES:
+        rest = sum(one.seconds for one in parts[SITES:])
+        yield f"{many(len(parts) - SITES, 'further line')} of the kind, {duration(rest)} in all"
+
+
+def at_boundaries(loader: Loader) -> list[tuple[Gap, float]]:
+    """What loggers took of each time between two passes."""
+    return [(gap, sum(one.seconds for one in gap.parts if one.what in LOGGING)) for gap in loader.boundaries]
+
+
+def modes(main: Process) -> str:
+    """wandb is online (https://api.wandb.ai), tensorboard writes to /runs."""
+    return ", ".join(_mode(one) for one in {one.name: one for one in main.loggers}.values())
+
+
+def _mode(logger: Logger) -> str:
+    place = logger.address or logger.folder
+    spot = f" ({place})" if place else ""
+    return f"{logger.name} is {logger.mode}{spot}" if logger.mode else f"{logger.name} writes to {place or 'a file'}"
+
+
+class Standing(NamedTuple):
+    """A call into a logger that has not come back."""
+
+    main: Process
+    call: Call
+    seconds: float
+
+    @property
+    def where(self) -> Place | None:
+        return self.call.where
+
+    @property
+    def spot(self) -> str:
+        return f" at {short(self.call.where)}" if self.call.where else " at its exit"
+
+
+def never_back(evidence: Evidence) -> Iterator[Standing]:
+    """Calls that went on when the run was looked at, for much longer than they ever took."""
+    looked = evidence.looked_at
+    for main in evidence.mains() if looked is not None else ():
+        for one in main.calls:
+            if one.what in LOGGING and one.since is not None and looked is not None:
+                seconds = looked - one.since
+                if seconds >= max(LONG, 3 * one.timing.longest):
+                    yield Standing(main, one, seconds)
+
+
+def without_wandb(evidence: Evidence) -> str:
+    """The same run with wandb switched off: if it is as slow or stuck as before, wandb was not the cause."""
+    return f"WANDB_MODE=disabled unstuck run -- {shlex.join(evidence.run.command) or 'COMMAND'}"

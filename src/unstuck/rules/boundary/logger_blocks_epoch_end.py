@@ -1,0 +1,156 @@
+"""The next epoch waits for a logger: what lies between two passes goes into uploads, artifacts or a flush.
+
+## What it looks at
+How long it took from the end of each pass over a loader to the first batch of the next, and how much of that went into
+calls of wandb, TensorBoard, MLflow or plain HTTP requests, by the line that makes them. And such a call between two
+passes that does not come back at all.
+
+## Why it happens
+At the end of an epoch there is more to log than in a step: images, tables, a checkpoint as an artifact, all rows that
+were collected, a flush. Where this is sent from the training's own thread, the training waits for the network; on a
+run of several ranks, all of them wait for the one that logs. Logging every batch cannot by itself stop the end of an
+epoch: that is the same price in every step, and another rule tells it.
+
+## What to do
+Send it from a thread (`unstuck.nonblocking`), or at the end of the run; keep artifacts local and upload them later.
+Give every request a time limit: without one, a server that does not answer stops the training for good.
+
+## How sure it is
+Sure of the times, they are measured in this run. It speaks from one second a boundary and a tenth of the run on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from ...model.between import Part
+from ...model.evidence import Evidence
+from ...model.loggers import (
+    LOGGING,
+    Standing,
+    at_boundaries,
+    library,
+    modes,
+    never_back,
+    sites,
+    without_wandb,
+)
+from ...model.phrases import duration, many, percent, short
+from ...model.questions import loader_name, newest_loader
+from ...model.recorded import Loader, Process
+from ...model.report import Finding, Remedy, Subject, Symptom
+from ...model.rule import rule
+from ...model.waiting import lasted
+
+EACH = 1.0  # seconds a boundary: what is shorter nobody notices
+SHARE = 0.1  # of the run
+BODY = "in the loop's body"
+OWN = ("wandb.init", "wandb.finish")  # have rules of their own
+
+
+class Boundaries(NamedTuple):
+    """What loggers took between the passes over one loader."""
+
+    main: Process
+    loader: Loader
+    seconds: float
+    gaps: float
+    passes: int
+    parts: list[Part]
+
+
+@rule(
+    explains=Symptom.SLOW,
+    needs=("recording",),
+    outranks=(
+        "epoch-boundary-gap", "worker-respawn-epoch-gap", "stuck-in-user-code", "straggler-rank", "dataloader-bound",
+        "collective-timeout", "rank0-only-collective", "main-killed",
+    ),
+)  # fmt: skip
+def check(evidence: Evidence) -> Iterator[Finding]:
+    stuck = next((one for one in never_back(evidence) if _between(one)), None)
+    if stuck is not None:
+        yield _stands(evidence, stuck)
+        return
+    found = [one for main in evidence.mains() for loader in main.loaders if (one := _boundaries(main, loader))]
+    slow = [one for one in found if one.seconds / one.passes >= EACH and one.seconds >= SHARE * lasted(one.main)]
+    if slow:
+        yield _slow(evidence, max(slow, key=lambda one: one.seconds))
+
+
+def _boundaries(main: Process, loader: Loader) -> Boundaries | None:
+    known = at_boundaries(loader)
+    seconds = sum(spent for _, spent in known)
+    if not seconds:
+        return None
+    parts: dict[tuple[str, object], Part] = {}
+    for gap, _ in known:
+        for one in gap.parts:
+            if one.what in LOGGING:
+                key = (one.name, one.where)
+                before = parts.get(key)
+                total, count = (before.seconds, before.count) if before else (0.0, 0)
+                parts[key] = Part(one.what, one.name, total + one.seconds, count + one.count, one.where)
+    ordered = sorted(parts.values(), key=lambda one: -one.seconds)
+    return Boundaries(main, loader, seconds, sum(gap.seconds for gap, _ in known), len(known), ordered)
+
+
+def _between(one: Standing) -> bool:
+    loader = newest_loader(one.main)
+    return loader is not None and loader.batches > 0 and loader.now != BODY and one.call.name not in OWN
+
+
+def _slow(evidence: Evidence, one: Boundaries) -> Finding:
+    first, each = one.parts[0], one.seconds / one.passes
+    spot = f" at {short(first.where)}" if first.where else ""
+    who = f" of rank {one.main.rank}" if one.main.rank is not None else ""
+    wandb = any(library(part.name) == "wandb" for part in one.parts)
+    return Finding(
+        cause=f"Between two passes over {loader_name(one.loader)}{who} the training waits {duration(each)} for "
+        f"{first.name}{spot}: {duration(one.seconds)} after {many(one.passes, 'pass')}, "
+        f"{percent(one.seconds / max(lasted(one.main), 1e-9))} of the run.",
+        seen=[
+            f"from one pass to the next it took {duration(one.gaps / one.passes)} on average, "
+            f"{duration(each)} of that in loggers",
+            *sites(one.parts),
+            *([modes(one.main)] if one.main.loggers else []),
+        ],
+        remedy=Remedy(
+            "Let a thread send it: logger = unstuck.nonblocking(logger) takes the calls and lets the next epoch begin. "
+            "What is large (artifacts, tables, images) can wait until the training is done."
+            + (" To prove it, run once without wandb:" if wandb else ""),
+            [without_wandb(evidence)] if wandb else [],
+        ),
+        node=one.main.node,
+        rank=one.main.rank,
+        pid=one.main.pid,
+        where=first.where,
+        subject=Subject("logger", library(first.name) or first.name),
+    )
+
+
+def _stands(evidence: Evidence, one: Standing) -> Finding:
+    who = f"rank {one.main.rank}" if one.main.rank is not None else "the training"
+    loader = newest_loader(one.main)
+    name = loader_name(loader) if loader is not None else "its loader"
+    return Finding(
+        cause=f"The next epoch does not begin: after a pass over {name}, {who} has been in {one.call.name}{one.spot} "
+        f"for {duration(one.seconds)}, and it does not come back.",
+        seen=[
+            f"{one.call.name} has been going on for {duration(one.seconds)}"
+            + (f"; before, it took {duration(one.call.timing.longest)} at most" if one.call.timing.count else ""),
+            *([modes(one.main)] if one.main.loggers else []),
+        ],
+        remedy=Remedy(
+            "The server does not answer, and the call has no time limit: pass one (timeout=5), or let a thread send it "
+            "with unstuck.nonblocking(logger), which holds the training up for no longer than its limit.",
+        ),
+        node=one.main.node,
+        rank=one.main.rank,
+        pid=one.main.pid,
+        onset_s=evidence.stall.since if evidence.stall is not None else None,
+        where=one.where,
+        subject=Subject("logger", library(one.call.name) or one.call.name),
+        symptom=Symptom.STUCK.value,
+    )

@@ -1,0 +1,195 @@
+"""The loop spends a good part of its time in a logger: in every step, or often enough that it shows.
+
+## What it looks at
+How long each call into wandb, TensorBoard, MLflow and each plain HTTP request took inside the loop's body, by the line
+that makes it: calls, seconds a call, seconds a step, share of the loop. The longest call of each line is left aside,
+because the first one often sets something up. For output that a terminal or a pipe takes too slowly: in how many looks
+at the main thread it stood in a write to it. And a call from the loop's body that does not come back at all.
+
+## Why it happens
+A scalar is cheap: wandb puts it into a queue and returns, `commit=True` (which is the default) or not. Costly is what
+is done on the training's own thread: encoding images and tables, histograms of all weights (`wandb.watch`), a request
+to a server that is waited for with every batch, text for a terminal that cannot keep up.
+
+## What to do
+Do it less often: what costs 100 ms in each of 4,000 batches is 400 s in every epoch. Media and histograms every few
+hundred steps; scalars together, every 50 steps; requests outside the loop, or handed to `unstuck.nonblocking`.
+`commit=False` is no remedy: without a step it makes wandb overwrite values.
+
+## How sure it is
+Sure of the times, they are measured in this run. It speaks from 15 % of the loop and 5 ms a step on; what is below is
+an ordinary price. A run without the logger (`WANDB_MODE=disabled`) proves it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from math import ceil
+
+from ...model.evidence import Evidence
+from ...model.loggers import (
+    HISTOGRAMS,
+    MEDIA,
+    REQUEST,
+    Loop,
+    Standing,
+    epoch,
+    kind_of,
+    library,
+    loops,
+    modes,
+    never_back,
+    sites,
+    without_wandb,
+)
+from ...model.phrases import duration, many, percent, short
+from ...model.questions import loader_name, newest_loader
+from ...model.report import Finding, Remedy, Subject, Symptom
+from ...model.rule import rule
+from ...model.writing import Writing, writing
+
+SHARE = 0.15  # of the loop: what is less is not worth changing a program for
+EACH = 0.005  # seconds a step: a handful of scalars stays below it even on a busy machine, whatever the step takes
+SECONDS = 1.5  # in all: less may be chance
+STEPS = 5
+WORTH = 0.02  # share of the loop that logging may cost once it is done less often
+BODY = "in the loop's body"
+
+
+@rule(
+    explains=Symptom.SLOW,
+    needs=("recording",),
+    outranks=("dataloader-bound", "straggler-rank", "stuck-in-user-code", "epoch-boundary-gap", "main-killed"),
+)
+def check(evidence: Evidence) -> Iterator[Finding]:
+    stuck = next((one for one in never_back(evidence) if _in_body(one)), None)
+    if stuck is not None:
+        yield _stands(evidence, stuck)
+        return
+    slow = [one for one in loops(evidence) if _matters(one)]
+    if slow:
+        yield _slow(evidence, max(slow, key=lambda one: one.spent))
+    else:
+        yield from (_written(one) for one in list(writing(evidence))[:1])
+
+
+def _matters(loop: Loop) -> bool:
+    return loop.steps >= STEPS and loop.share >= SHARE and loop.each >= EACH and loop.spent >= SECONDS
+
+
+def _in_body(one: Standing) -> bool:
+    loader = newest_loader(one.main)
+    return loader is not None and loader.now == BODY and one.call.name not in ("wandb.init", "wandb.finish")
+
+
+def _slow(evidence: Evidence, loop: Loop) -> Finding:
+    first = loop.parts[0]
+    batches = epoch(loop.loader)
+    cost = ""
+    if batches:
+        cost = f" An epoch of {many(batches, 'batch')} pays {batches:,} x {duration(loop.each)} = "
+        cost += f"{duration(batches * loop.each)} for it."
+    who = f" of rank {loop.main.rank}" if loop.main.rank is not None else ""
+    others = f" and {many(len(loop.parts) - 1, 'other line')}" if len(loop.parts) > 1 else ""
+    spot = f" at {short(first.where)}" if first.where else ""
+    return Finding(
+        cause=f"The loop over {loader_name(loop.loader)}{who} spends {percent(loop.share)} of its time in "
+        f"{first.name}{spot}{others}: {duration(loop.each)} of every step.{cost}",
+        seen=[
+            *sites(loop.parts),
+            f"{many(loop.steps, 'step')} took {duration(loop.looped)}, {duration(loop.rest)} each without that",
+            *([modes(loop.main)] if loop.main.loggers else []),
+        ],
+        remedy=_remedy(evidence, loop),
+        node=loop.main.node,
+        rank=loop.main.rank,
+        pid=loop.main.pid,
+        where=first.where,
+        subject=Subject("logger", library(first.name) or first.name),
+    )
+
+
+def _remedy(evidence: Evidence, loop: Loop) -> Remedy:
+    kinds: dict[str, float] = {}
+    for part in loop.parts:
+        kinds[kind_of(part)] = kinds.get(kind_of(part), 0.0) + part.seconds
+    kind = max(kinds, key=lambda one: kinds[one])
+    every = _every(loop)
+    # wandb makes images even where it is disabled: that run would prove nothing.
+    wandb = kind != MEDIA and "wandb" in {library(one.name) for one in loop.parts}
+    commands = [without_wandb(evidence)] if wandb else []
+    proof = " To prove it, run once without wandb:" if commands else ""
+    return Remedy(f"{_advice(kind, every, loop)}{proof}", commands)
+
+
+def _every(loop: Loop) -> int:
+    """Steps between two calls, so that they cost no more than is worth it; a round number."""
+    often = max(part.count for part in loop.parts) / loop.steps
+    wanted = loop.each / max(loop.rest * WORTH, 1e-6) / max(min(often, 1.0), 1e-3)
+    digits: int = 10 ** max(len(str(ceil(wanted))) - 1, 1)
+    return min(ceil(wanted / digits) * digits, 10_000)
+
+
+def _advice(kind: str, every: int, loop: Loop) -> str:
+    name = loop.parts[0].name
+    if kind == MEDIA:
+        smaller = ' wandb.Image(..., file_type="jpg") encodes faster than png.' if "wandb" in name else ""
+        return f"Log images and the like every {every:,} steps (`if step % {every} == 0:`), fewer or smaller.{smaller}"
+    if kind == HISTOGRAMS:
+        watched = f"wandb.watch(model, log_freq={every})" if "wandb" in name else f"`if step % {every} == 0:`"
+        return f"Compute histograms every {every:,} steps: {watched}."
+    if kind == REQUEST:
+        return (
+            f"Do not wait for an answer in every step. Collect the values and send them every {every:,} steps, or give "
+            "the client to unstuck.nonblocking(client), which sends from a thread of its own; and pass timeout=5."
+        )
+    queued = " mlflow.config.enable_async_logging() makes MLflow do so itself." if name.startswith("mlflow") else ""
+    return (
+        f"Log every {every:,} steps, all values in one call; or hand the logger's calls to a thread with "
+        f"logger = unstuck.nonblocking(logger).{queued} commit=False does not help, it loses rows."
+    )
+
+
+def _stands(evidence: Evidence, one: Standing) -> Finding:
+    usual = f"; it took {duration(one.call.timing.mean)} on average before" if one.call.timing.count else ""
+    who = f"Rank {one.main.rank}" if one.main.rank is not None else "The training"
+    return Finding(
+        cause=f"{who} stands inside a step: {one.call.name}{one.spot} has not come back for {duration(one.seconds)}.",
+        seen=[
+            f"{one.call.name} has been going on for {duration(one.seconds)}{usual}",
+            *([modes(one.main)] if one.main.loggers else []),
+        ],
+        remedy=Remedy(
+            "Give the call a time limit (timeout=5), or hand it to unstuck.nonblocking(logger), which never holds the "
+            "training up for longer than its limit. Then look at the server: it does not answer.",
+        ),
+        node=one.main.node,
+        rank=one.main.rank,
+        pid=one.main.pid,
+        onset_s=evidence.stall.since if evidence.stall is not None else None,
+        where=one.where,
+        subject=Subject("logger", library(one.call.name) or one.call.name),
+        symptom=Symptom.STUCK.value,
+    )
+
+
+def _written(one: Writing) -> Finding:
+    who = f" of rank {one.main.rank}" if one.main.rank is not None else ""
+    spot = f" at {short(one.where)}" if one.where is not None else ""
+    return Finding(
+        cause=f"The loop{who} waits {percent(one.share)} of the time{spot} until {one.target} takes what it writes: "
+        "whoever reads there is slower than the training prints.",
+        seen=[
+            f"in {one.blocked} of {many(one.looks, 'look')} the main thread stood in a write to {one.target}",
+            *([f"{one.caller} was what wrote"] if one.caller else []),
+        ],
+        remedy=Remedy(
+            "Print less: every hundredth step, tqdm(..., mininterval=1.0) or disable=True, logging at a higher level; "
+            f"or let the output go to a file instead of {one.target}, and follow it with tail -f."
+        ),
+        node=one.main.node,
+        rank=one.main.rank,
+        pid=one.main.pid,
+        where=one.where,
+        subject=Subject("output", one.target),
+    )
