@@ -1,6 +1,7 @@
 """`torch.distributed.checkpoint`: checkpoints that all ranks save or load together, and wait for each other in.
 
-`async_save` calls `save` in a thread of torch's own, which is then what is recorded, when it has really been saved.
+`async_save` calls `save` in a thread of torch's own: the one is how long the training was held up, the other how long
+writing took.
 """
 
 from __future__ import annotations
@@ -14,8 +15,9 @@ from ..guard import Guard, clean
 from ..holdings import attributes_of
 from ..patching import Undo, replace_everywhere, together
 from ..recorder import clock
+from ..saves import held, saves
 from ..spans import Span, begin
-from .torch_save import is_part, saved
+from .torch_save import is_part
 
 MODULES = ("torch.distributed.checkpoint.state_dict_saver", "torch.distributed.checkpoint.state_dict_loader")
 OWES = (Kind.SAVE, Kind.SPAN)
@@ -23,16 +25,20 @@ NAMES = {"save": "checkpoint save", "load": "checkpoint load"}
 
 
 def install(module: ModuleType, guard: Guard) -> Undo:
-    return together(*(replace_everywhere(module, name, _make(name, guard)) for name in NAMES if name in vars(module)))
+    undos = [replace_everywhere(module, name, _make(name, guard)) for name in NAMES if name in vars(module)]
+    if "async_save" in vars(module):
+        undos.append(replace_everywhere(module, "async_save", lambda original: _held(original, guard)))
+    return together(*undos)
 
 
 def _make(name: str, guard: Guard) -> Any:
     def make(original: Any) -> Any:
+        recorded = saves(original, _target, SAVED_TOGETHER, guard) if name == "save" else original
+
         def call(*args: Any, **kwargs: Any) -> Any:
-            start = clock()
             span = guard.result(_begin, name, sys._getframe(1), kwargs)
             try:
-                result = original(*args, **kwargs)
+                result = recorded(*args, **kwargs)
             except Exception as error:
                 if span is not None:
                     guard.quietly(span.fails)
@@ -40,13 +46,26 @@ def _make(name: str, guard: Guard) -> Any:
                 raise
             if span is not None:
                 guard.quietly(span.ends)
-            if name == "save":
-                guard.quietly(saved, _target(args, kwargs), start, SAVED_TOGETHER)
             return result
 
         return call
 
     return make
+
+
+def _held(original: Any, guard: Guard) -> Any:
+    def async_save(*args: Any, **kwargs: Any) -> Any:
+        start = clock()
+        try:
+            result = original(*args, **kwargs)
+        except Exception as error:
+            clean(error)
+            raise
+        frame = sys._getframe(1)
+        guard.quietly(held, _target(frame, *args, **kwargs), start, SAVED_TOGETHER, frame)
+        return result
+
+    return async_save
 
 
 def _begin(name: str, frame: FrameType, kwargs: dict[str, Any]) -> Span | None:
@@ -56,7 +75,7 @@ def _begin(name: str, frame: FrameType, kwargs: dict[str, Any]) -> Span | None:
     return None if alone or is_part(frame) else begin(NAMES[name], frame)
 
 
-def _target(args: tuple[Any, ...], kwargs: dict[str, Any]) -> object:
+def _target(frame: FrameType, *args: Any, **kwargs: Any) -> object:  # noqa: ARG001  (what `saves` hands over)
     """The checkpoint's name, or where its writer writes to."""
     target = kwargs.get("checkpoint_id")
     writer = kwargs.get("storage_writer") or (args[1] if len(args) > 1 else None)

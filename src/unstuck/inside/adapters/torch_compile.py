@@ -1,0 +1,123 @@
+"""`torch.compile`: which function was compiled, how long it took, and why it had to be compiled again.
+
+torch has callbacks for the begin and the end, but none that tells the function or the reason. So the one function is
+wrapped that every compilation goes through, and what it asks on its way: the guards that failed, and whether there were
+too many. They have had these names since torch 2.2; what is missing is left out.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+from types import CodeType, ModuleType
+from typing import Any
+
+from ..format import H_ROLE, ROLE_MAIN, Kind
+from ..guard import Guard, clean
+from ..patching import Undo, replace, together
+from ..process import process
+from ..recorder import Recorder, clock
+
+MODULES = ("torch._dynamo.convert_frame",)
+OWES = (Kind.COMPILED,)
+REASONS = ("get_and_maybe_log_recompilation_reasons", "get_and_maybe_log_recompilation_reason")  # since 2.7, before
+LIMITS = ("exceeds_recompile_limit", "exceeds_cache_size_limit")  # since 2.6, before
+NOTED = 500  # compilations that are told one by one
+LONGEST = 400  # characters of a reason
+
+
+class Compiling:
+    """What is known of the compilation that goes on. torch has a lock around it: there is one at a time."""
+
+    def __init__(self) -> None:
+        self.reasons: object = None
+        self.limited = False
+        self.count = 0
+        self.depth = 0
+
+
+def install(module: ModuleType, guard: Guard) -> Undo:
+    wanted = {"_compile": _compile, **dict.fromkeys(REASONS, _reasons), **dict.fromkeys(LIMITS, _limits)}
+    known = {name: make for name, make in wanted.items() if name in vars(module)}
+    return together(*(replace(module, name, functools.partial(make, guard=guard)) for name, make in known.items()))
+
+
+def _compile(original: Any, guard: Guard) -> Any:
+    def _compile(*args: Any, **kwargs: Any) -> Any:
+        code = args[0] if args else kwargs.get("code")
+        start = guard.result(_begins)
+        try:
+            return original(*args, **kwargs)
+        except Exception as error:
+            clean(error)
+            raise
+        finally:  # also where it is given up, which is the rule when there is nothing to compile
+            if start is not None:
+                guard.quietly(_ends, code, start)
+
+    return _compile
+
+
+def _begins() -> int | None:
+    """None when nothing records, in a worker, and inside another one."""
+    recorder = process.recorder
+    if recorder is None or recorder.words[H_ROLE] != ROLE_MAIN or _now.depth:
+        return None
+    _now.reasons, _now.limited, _now.depth = None, False, 1
+    start = clock()
+    recorder.board(recorder.board_slot(Kind.COMPILED), Kind.COMPILED, 0, start, 1)
+    return start
+
+
+def _ends(code: object, start: int) -> None:
+    _now.depth = 0
+    recorder = process.recorder
+    if recorder is None:
+        return
+    now = clock()
+    recorder.total(recorder.total_slot(Kind.COMPILED), now - start)
+    if _now.count < NOTED and isinstance(code, CodeType):
+        _now.count += 1
+        recorder.note(Kind.COMPILED, 0, start, now - start, _facts(recorder, code))
+    recorder.board(recorder.board_slot(Kind.COMPILED), Kind.COMPILED, 0, 0)
+    recorder.cost(clock() - now)
+
+
+def _facts(recorder: Recorder, code: CodeType) -> int:
+    known = {"file": code.co_filename, "line": code.co_firstlineno, "function": code.co_name}
+    reasons = _now.reasons if isinstance(_now.reasons, (list, tuple)) else [_now.reasons]
+    known["reason"] = (
+        str(reasons[0])[:LONGEST] if reasons and reasons[0] else "again" if _now.reasons is not None else ""
+    )
+    known["limited"] = _now.limited
+    return recorder.intern(json.dumps(known, ensure_ascii=False))
+
+
+def _reasons(original: Any, guard: Guard) -> Any:
+    def reasons(*args: Any, **kwargs: Any) -> Any:
+        found = original(*args, **kwargs)
+        guard.quietly(_keep_reasons, found)
+        return found
+
+    return reasons
+
+
+def _keep_reasons(found: object) -> None:
+    _now.reasons = found if found is not None else ()
+
+
+def _limits(original: Any, guard: Guard) -> Any:
+    def limits(*args: Any, **kwargs: Any) -> Any:
+        found = original(*args, **kwargs)
+        guard.quietly(_keep_limit, found)
+        return found
+
+    return limits
+
+
+def _keep_limit(found: object) -> None:
+    exceeded = found[0] if isinstance(found, tuple) and found else found
+    _now.limited = exceeded is True
+
+
+_now = Compiling()

@@ -1,0 +1,95 @@
+"""Whether what was saved is still there, how large it is now, and whether it has its end: looked at on this machine."""
+
+from __future__ import annotations
+
+import os
+import time
+
+import msgspec
+
+from ..model.recorded import Process
+from ..model.told import Saved, Saving
+
+NEWEST = 32  # of each process, that are looked for
+ENTRIES = 4096  # of a folder that are looked at for a file that was renamed
+TAIL = 1 << 16  # bytes at the end of a zip file in which its directory ends: that of a comment, at most
+BEGIN, END = b"PK\x03\x04", b"PK\x05\x06"
+
+
+def looked_at(processes: list[Process], started: float) -> list[Process]:
+    """The same processes, with what is on disk now. Those of other nodes are left as they are."""
+    node = os.uname().nodename
+    return [_looked_at(one, started) if one.node == node and (one.saved or one.saving) else one for one in processes]
+
+
+def _looked_at(process: Process, started: float) -> Process:
+    older, newest = process.saved[:-NEWEST], process.saved[-NEWEST:]
+    last = {(one.path, one.where): one for one in newest if not one.failed}
+    found = [_found(one, ends=last.get((one.path, one.where)) is one) for one in newest]
+    saving = [_so_far(one, time.time() - started if process.alive else process.last_sign) for one in process.saving]
+    return msgspec.structs.replace(process, saved=[*older, *found], saving=saving)
+
+
+def _found(one: Saved, *, ends: bool) -> Saved:
+    """A file that was not there right after it was saved has no name that can be looked for."""
+    if not one.inode:
+        return one
+    size, path = size_of(one.path), one.path
+    if size is None:
+        path = _renamed(one.path, one.inode) or ""
+        size = size_of(path) if path else None
+    whole = _is_whole(path, size) if ends and size is not None and not one.how else None
+    return msgspec.structs.replace(one, there=size is not None, size_now=size, whole=whole)
+
+
+def size_of(path: str) -> int | None:
+    """Of a folder: of the files in it."""
+    try:
+        if not os.path.isdir(path):
+            return os.stat(path).st_size
+        with os.scandir(path) as entries:
+            return sum(one.stat().st_size for one, _ in zip(entries, range(ENTRIES), strict=False) if one.is_file())
+    except OSError:
+        return None
+
+
+def _renamed(path: str, inode: int) -> str | None:
+    """The same file under another name beside it; where its folder is gone, in a folder beside that one."""
+    folder, name = os.path.split(path)
+    if os.path.isdir(folder):
+        return next((one.path for one in _entries(folder) if one.inode() == inode), None)
+    beside = [os.path.join(one.path, name) for one in _entries(os.path.dirname(folder)) if one.is_dir()]
+    return next((one for one in beside if _inode(one) == inode), None)
+
+
+def _entries(folder: str) -> list[os.DirEntry[str]]:
+    try:
+        with os.scandir(folder) as entries:
+            return [one for one, _ in zip(entries, range(ENTRIES), strict=False)]
+    except OSError:
+        return []
+
+
+def _inode(path: str) -> int | None:
+    try:
+        return os.stat(path).st_ino
+    except OSError:
+        return None
+
+
+def _is_whole(path: str, size: int) -> bool | None:
+    """torch.save writes a zip file, whose directory comes last. None: it is something else."""
+    if size == 0:
+        return False
+    try:
+        with open(path, "rb") as file:
+            if file.read(len(BEGIN)) != BEGIN:
+                return None
+            file.seek(max(size - TAIL, 0))
+            return END in file.read(TAIL)
+    except OSError:
+        return None
+
+
+def _so_far(one: Saving, now: float) -> Saving:
+    return msgspec.structs.replace(one, size=size_of(one.path), seconds=round(max(now - one.since, 0.0), 3))

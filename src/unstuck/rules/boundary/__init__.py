@@ -1,0 +1,1 @@
+"""DataLoaders and their workers."""

@@ -1,0 +1,162 @@
+"""There is no room on the disk for the checkpoint, so that saving it fails and leaves half a file.
+
+## What it looks at
+Every call of torch.save, torch.distributed.checkpoint and safetensors that an exception left: the exception and what
+led to it, and right afterwards the free bytes and files of that disk, the largest file that the process may write, and
+how much of the checkpoint had come onto the disk. And exceptions of other writers that ended the training with the
+system's own word for it.
+
+## Why it happens
+The disk, the user's quota, the number of files or the size of one file is limited, and checkpoints are large: a model
+with Adam's state takes three times the size of its parameters. torch writes a file by native code, whose message does
+not say "space": `[enforce fail at inline_container.cc] . unexpected pos` or `PytorchStreamWriter failed writing file`.
+What had been written remains, under the very name a resumed run looks for.
+
+## What to do
+Make room, or save elsewhere; keep only the newest few checkpoints. Write to another name first and rename it when it is
+complete, so that a file with the right name is always a whole one. Remove the remains before resuming.
+
+## How sure it is
+Sure where the system's error is known (no space, quota, file too large). Where torch hides it, it is concluded from the
+disk as it was at that moment: full, or with less room than the checkpoint before had needed. Else it stays silent.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+
+from ...model.checkpoints import DISK, FILES, LIMIT, QUOTA, WRITERS, refused, usual_size
+from ...model.evidence import Evidence
+from ...model.phrases import line, many, said, short, size, who
+from ...model.questions import user_line
+from ...model.recorded import Failure, Process
+from ...model.report import Finding, Remedy, Subject, Symptom
+from ...model.rule import rule
+from ...model.told import Saved
+
+TEXTS = ("No space left on device", "Disk quota exceeded", WRITERS[-1])
+SHARED = ("shared memory", "/torch_", "/dev/shm")
+
+
+@rule(
+    explains=Symptom.CRASHED,
+    needs=("recording",),
+    outranks=("uncaught-exception", "checkpoint-missing", "rank-crash-cascade", "worker-killed"),
+)
+def check(evidence: Evidence) -> Iterator[Finding]:
+    tried = [(one, process) for process in evidence.mains() for one in process.saved if one.failed]
+    found = [(one, process, why) for one, process in tried if (why := refused(one, usual_size(process, one)))]
+    for one, process, why in sorted(found, key=lambda found: found[0].at)[-1:]:
+        if not _made_up_for(process, one):
+            yield _of_save(process, one, why)
+            return
+    yield from _of_others(evidence)
+
+
+def _made_up_for(process: Process, failed: Saved) -> bool:
+    """Something was saved afterwards, and nobody ended by this one."""
+    later = any(one.at > failed.at and not one.failed for one in process.saved)
+    return later and not _ended_by(process, failed)
+
+
+def _ended_by(process: Process, failed: Saved) -> bool:
+    """The exception that ended the process is the one that left the save."""
+    failure, done = process.failure, failed.at + max(failed.seconds, failed.writing or 0.0)
+    return failure is not None and failure.how == "uncaught" and failure.at >= done - 0.1 and _same(failure, failed)
+
+
+def _same(failure: Failure, failed: Saved) -> bool:
+    types = {failure.type, *(kind for kind, _ in failure.causes)}
+    return failed.failed.partition(":")[0] in types
+
+
+def _of_save(process: Process, one: Saved, why: str) -> Finding:
+    ended = _ended_by(process, one)
+    then = "and the training ended by that" if ended else "and the training went on without it"
+    usual = usual_size(process, one)
+    return Finding(
+        cause=f"The checkpoint could not be saved, {then}: {why}. {_where(process, one)}",
+        seen=list(_seen(one, usual)),
+        remedy=_remedy(one, why, usual),
+        node=process.node,
+        rank=process.rank,
+        pid=process.pid,
+        onset_s=one.at,
+        where=one.where,
+        subject=Subject("file", one.path),
+        symptom=Symptom.CRASHED.value if ended else Symptom.WRONG.value,
+    )
+
+
+def _where(process: Process, one: Saved) -> str:
+    name, spot = who(process), f" at {short(one.where)}" if one.where is not None else ""
+    came = f"; {size(one.size)} of it had been written" if one.size else ""
+    return f"{name[:1].upper()}{name[1:]} was saving {one.path}{spot}{came}."
+
+
+def _seen(one: Saved, usual: int | None) -> Iterator[str]:
+    yield one.failed + (f" (from {one.causes[-1]})" if one.causes else "")
+    if one.free is not None and one.total:
+        files = "" if one.files is None else f" and room for {many(one.files, 'file')}"
+        yield f"right afterwards, {size(one.free)} of {size(one.total)}{files} were free on its disk"
+    if one.limit is not None:
+        yield f"the process may write files of at most {size(one.limit)} (ulimit -f)"
+    if usual is not None:
+        yield f"the one saved before from the same line had {size(usual)}"
+    if one.size is not None:
+        yield f"what remains of it, {size(one.size)} at {one.path}, cannot be loaded"
+
+
+def _remedy(one: Saved, why: str, usual: int | None) -> Remedy:
+    folder = os.path.dirname(one.path)
+    least = f" At least {size(usual)} are needed for each checkpoint." if usual else ""
+    room = {
+        DISK: f"Make room on the disk of {folder}, or save to another one.{least}",
+        FILES: f"Remove files from the disk of {folder}: it has bytes left, but no room for another file (df -i).",
+        QUOTA: f"Remove files of yours from the disk of {folder}, or have the quota raised.{least}",
+        LIMIT: "Raise the limit for the size of a file (ulimit -f) where the training is started.",
+    }[why]
+    keep = "Keep only the newest few checkpoints, and write each to another name first, then os.replace it."
+    commands = [f"df -h {folder}; df -i {folder}"] if why != LIMIT else ["ulimit -f unlimited"]
+    if one.size is not None:
+        commands.append(f"rm {one.path}")
+    return Remedy(f"{room} {keep} Remove what remains of this one before you resume from it.", commands)
+
+
+def _of_others(evidence: Evidence) -> Iterator[Finding]:
+    """Another writer, whose exception has the system's own words."""
+    for process in evidence.mains():
+        failure = process.failure
+        if failure is None or failure.how != "uncaught" or not _without_room(failure):
+            continue
+        place, path = user_line(failure), next(iter(failure.paths), "")
+        spot = f" at {short(place)}" if place is not None else ""
+        yield Finding(
+            cause=f"A file could not be written{spot}, and the training ended by that: {_word(failure)}.",
+            seen=[said(failure) + (f", under {line(place)}" if place is not None else ""), *failure.paths[:2]],
+            remedy=Remedy(
+                f"Make room on the disk{f' of {os.path.dirname(path)}' if path else ''}, or write to another one. "
+                "What had been written of the file is of no use: remove it.",
+                [f"df -h {os.path.dirname(path)}; df -i {os.path.dirname(path)}"] if path else ["df -h; df -i"],
+            ),
+            node=process.node,
+            rank=process.rank,
+            pid=process.pid,
+            onset_s=failure.at,
+            where=place,
+            subject=Subject("file", path) if path else None,
+        )
+        return
+
+
+def _without_room(failure: Failure) -> bool:
+    """Semaphores and shared tensors are files too, in /dev/shm: these are another rule's business."""
+    text = " ".join([failure.message, *(message for _, message in failure.causes)])
+    shared = any(part in text for part in SHARED) or failure.shm_free == 0
+    shared = shared or any("/multiprocessing/" in frame.file for frame in failure.frames[-4:])
+    return any(part in text for part in TEXTS) and not shared
+
+
+def _word(failure: Failure) -> str:
+    return QUOTA if TEXTS[1] in failure.message else DISK

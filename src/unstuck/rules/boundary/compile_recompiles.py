@@ -1,0 +1,138 @@
+"""torch.compile compiles the same function again and again, because something it took for fixed keeps changing.
+
+## What it looks at
+Every compilation of torch.compile: which function, how long, and why it was needed again, in torch's own words: the
+guard that did not hold. And whether torch has given the function up because it reached its limit.
+
+## Why it happens
+What a compiled function sees of Python is fixed when it is compiled: a number that is an argument or an attribute, the
+length of a list, sizes where `dynamic=False`, types, whether gradients are on. A guard checks that before every call;
+where it fails, the function is compiled anew, which takes seconds to minutes. After eight times (torch's
+`recompile_limit`) it runs uncompiled from then on, and only a warning says so.
+
+## What to do
+Make what changes a tensor: a counter as a buffer, a learning rate as `torch.tensor(lr)`. For sizes, let them vary
+(`dynamic=True`, `torch._dynamo.mark_dynamic(x, 0)`), or pad to a few of them. Keep code that changes from step to step
+out of the compiled function.
+
+## How sure it is
+Certain of the reasons and times, they are torch's own. It speaks when the limit was reached, or when compiling again
+took a tenth of the run and a second or more, three times or more. To compile once, or once more for the last batch or
+for evaluation, is what torch.compile does.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from ...model.between import Compiled
+from ...model.evidence import Evidence
+from ...model.phrases import duration, line, many, percent, short, who
+from ...model.places import Place
+from ...model.recorded import Process
+from ...model.report import Finding, Remedy, Subject, Symptom
+from ...model.rule import rule
+from ...model.waiting import lasted
+
+TIMES = 3  # compiled again: once for other sizes and once for evaluation is usual
+SHARE = 0.1  # of the run
+SECONDS = 1.0  # in all: less nobody notices
+SIZES = ("size mismatch", "stride mismatch", "rank mismatch", ".size()[", ".stride()[")
+NUMBER = re.compile(r"==\s*-?[\d.]+(e[+-]?\d+)?\b")
+
+
+class Again(NamedTuple):
+    """One function, whenever it was compiled for another reason than that it was new."""
+
+    process: Process
+    where: Place
+    times: list[Compiled]
+
+    @property
+    def seconds(self) -> float:
+        return sum(one.seconds for one in self.times)
+
+    @property
+    def limited(self) -> bool:
+        return any(one.limited for one in self.times)
+
+
+@rule(
+    explains=Symptom.SLOW,
+    needs=("recording",),
+    outranks=("epoch-boundary-gap", "straggler-rank"),
+)
+def check(evidence: Evidence) -> Iterator[Finding]:
+    found = [one for process in evidence.mains() for one in _again(process) if _matters(one)]
+    for one in sorted(found, key=lambda one: (-one.limited, -one.seconds))[:1]:
+        guard = _guard(one.times[-1].reason)
+        ends = ", and torch has given it up: it runs uncompiled since" if one.limited else ""
+        yield Finding(
+            cause=f"torch.compile compiled {one.where.function} ({short(one.where)}) {len(one.times)} times again in "
+            f"{who(one.process)}, because {guard} no longer held{ends}. That took {duration(one.seconds)}.",
+            seen=list(_seen(one)),
+            remedy=_remedy(guard),
+            node=one.process.node,
+            rank=one.process.rank,
+            pid=one.process.pid,
+            onset_s=one.times[0].at,
+            where=one.where,
+            subject=Subject("function", one.where.function),
+        )
+
+
+def _again(process: Process) -> Iterator[Again]:
+    places = dict.fromkeys(one.where for one in process.compiled if one.where is not None)
+    for where in places:
+        times = [one for one in process.compiled if one.where == where and (one.reason or one.limited)]
+        if times:
+            yield Again(process, where, times)
+
+
+def _matters(one: Again) -> bool:
+    costly = one.seconds >= max(SECONDS, SHARE * lasted(one.process))
+    return one.limited or (len(one.times) >= TIMES and costly)
+
+
+def _guard(reason: str) -> str:
+    """The condition alone: torch puts a number before it, and the line it comes from behind."""
+    text = re.sub(r"^\d+/\d+:\s*", "", reason.splitlines()[0]) if reason else ""
+    return re.split(r"\s+# |\s+\(HINT", text)[0].strip().rstrip(".") or "one of its guards"
+
+
+def _seen(one: Again) -> Iterator[str]:
+    ran = lasted(one.process)
+    share = f", {percent(one.seconds / ran)} of the run" if ran else ""
+    took = f"{many(len(one.times), 'compilation')} after the first took {duration(one.seconds)}{share}"
+    yield f"{took}: {line(one.where)}"
+    guards = list(dict.fromkeys(_guard(each.reason) for each in one.times))
+    shown = guards if len(guards) <= 3 else [*guards[:2], guards[-1]]
+    yield f"what did not hold: {'; '.join(shown)}{f' ({len(guards)} different ones)' if len(guards) > 3 else ''}"
+    if one.limited:
+        yield "torch's recompile_limit was reached: the function is not compiled any more"
+
+
+def _remedy(guard: str) -> Remedy:
+    look = ["TORCH_LOGS=recompiles python …"]
+    if any(part in guard for part in SIZES):
+        text = "Let the size vary: compile with dynamic=True, or mark that dimension before the first call. Or pad to "
+        return Remedy(f"{text}a few fixed sizes.", ["torch._dynamo.mark_dynamic(x, 0)", *look])
+    if guard.startswith("len("):
+        return Remedy(
+            f"Pass one tensor (torch.stack, or padded) instead of a list whose length changes: {guard}.", look
+        )
+    if "." in guard.partition("=")[0] and NUMBER.search(guard):
+        name = guard.partition("=")[0].strip()
+        text = f"Make {name} a tensor (self.register_buffer), or change it outside of what is compiled."
+        return Remedy(
+            f"{text} A whole number of a module may also be let vary, by the setting below.",
+            [
+                "torch._dynamo.config.allow_unspec_int_on_nn_module = True",
+                *look,
+            ],
+        )
+    if NUMBER.search(guard):
+        return Remedy("Pass that number as a tensor (torch.tensor(value)): it is then data, and no longer fixed.", look)
+    return Remedy(f"Keep what the guard is about the same from call to call: {guard}.", look)

@@ -1,0 +1,176 @@
+"""Much of the run passes between one epoch's last batch and the next one's first, with nothing trained or evaluated.
+
+## What it looks at
+How long it took from the end of each pass over a loader to the first batch of the next, and what of that went into
+ending workers, starting them, the first batch, checkpoints, loggers, garbage collection, compiling, waiting for other
+ranks, validation, and the training's own code. Where that code stood still rather than computed, by the watcher's looks
+at the main thread, its line is named.
+
+## Why it happens
+Whatever is done once an epoch is done here: callbacks that upload or copy files, wait for a process or sleep,
+synchronise, plot. Workers are ended and started anew. Each is small, and together they may be half of a short epoch.
+A GPU does nothing meanwhile.
+
+## What to do
+Begin with the part that takes most of it, which is named first. What only writes or sends can go on in a thread while
+the next epoch trains; workers can stay (`persistent_workers=True`); what need not be done every epoch can be done every
+tenth.
+
+## How sure it is
+Certain of the times. Validation and computing are what one expects there, and are left out: time of the training's own
+code counts only if its main thread was met waiting (asleep, for a file, a socket, a process). It speaks from one second
+a boundary and a fifth of the run on, and only where no rule knows the part better.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from ...model.between import ENDING, FIRST_BATCH, OTHER_LOADER, OWN, RANKS, STARTING, VALIDATION, Gap, Part
+from ...model.evidence import Evidence
+from ...model.glancing import glances_of, lines_of
+from ...model.phrases import duration, line, many, percent, short, who
+from ...model.places import Place
+from ...model.questions import host_of, loader_name
+from ...model.recorded import Loader, Process
+from ...model.report import Finding, Remedy, Subject, Symptom
+from ...model.rule import rule
+from ...model.waiting import fetching, lasted
+
+BOUNDARIES = 2  # one alone may be a coincidence
+EACH = 1.0  # seconds a boundary, on average: what is shorter nobody notices
+SHARE = 0.2  # of the run: a fifth is worth another way of doing it
+LOOKS = 2  # that met the main thread in its own code there
+WAITED = 0.6  # of these looks, in which it waited for something
+NOT_LOST = (VALIDATION, OTHER_LOADER, RANKS)  # what one expects there; and who waits for others is not the one to blame
+COMPUTING = ("futex", "sched_yield")  # how a thread looks that waits for torch's own threads
+
+
+class Boundary(NamedTuple):
+    """What all boundaries of one loader went into that is neither validation nor computing."""
+
+    main: Process
+    loader: Loader
+    parts: list[Part]
+
+    @property
+    def seconds(self) -> float:
+        return sum(one.seconds for one in self.parts)
+
+
+@rule(
+    explains=Symptom.SLOW,
+    needs=("recording",),
+    behind=(
+        "worker-respawn-epoch-gap", "slow-checkpoint", "logger-blocks-epoch-end", "loader-shutdown-slow-join",
+        "gc-pauses", "compile-recompiles", "dataloader-bound", "spawn-pickle-large-dataset", "worker-start-slow",
+        "logger-in-hot-loop", "too-many-workers", "wandb-init-timeout", "wandb-finish-hang", "first-batch-slow",
+        "next-iter-every-step", "sampler-reads-data", "shuffle-buffer-large", "loader-always-slow",
+        "stuck-in-user-code", "stdout-pipe-full",
+    ),
+)  # fmt: skip
+def check(evidence: Evidence) -> Iterator[Finding]:
+    found = [_boundary(evidence, main, loader) for main in evidence.mains() for loader in main.loaders]
+    for one in sorted(found, key=lambda one: -one.seconds)[:1]:
+        count, ran = len(one.loader.boundaries), lasted(one.main)
+        if count < BOUNDARIES or one.seconds < EACH * count or one.seconds < SHARE * ran:
+            continue
+        most = one.parts[0]
+        yield Finding(
+            cause=f"{percent(one.seconds / ran)} of the run passes between the passes over {loader_name(one.loader)}: "
+            f"{duration(one.seconds / count)} each time in {who(one.main)}, most of it {_name(most)}.",
+            seen=list(_seen(one, count)),
+            remedy=_remedy(one, most),
+            node=one.main.node,
+            rank=one.main.rank,
+            pid=one.main.pid,
+            onset_s=one.loader.boundaries[0].at,
+            where=most.where or one.loader.created,
+            subject=Subject("loader", loader_name(one.loader)),
+        )
+
+
+def _boundary(evidence: Evidence, main: Process, loader: Loader) -> Boundary:
+    found: dict[tuple[str, str, Place | None], float] = {}
+    for part in [one for gap in loader.boundaries for one in gap.parts if one.what not in NOT_LOST]:
+        lost = part.seconds - (_anyway(evidence, main, loader) if part.what == FIRST_BATCH else 0.0)
+        key = part.what, part.name, part.where
+        found[key] = found.get(key, 0.0) + max(lost, 0.0)
+    parts = [Part(what, name, seconds, where=where) for (what, name, where), seconds in found.items() if seconds]
+    own = _own(evidence, main, loader)
+    parts += [own] if own is not None else []
+    return Boundary(main, loader, sorted(parts, key=lambda one: -one.seconds))
+
+
+def _anyway(evidence: Evidence, main: Process, loader: Loader) -> float:
+    """What the first batch takes by itself: of a stream that is begun anew, all of it."""
+    loads = fetching(evidence, main, loader)
+    if loader.iterable or not loads:
+        return float("inf")
+    return max(one.fetches.longest for one in loads)
+
+
+def _own(evidence: Evidence, main: Process, loader: Loader) -> Part | None:
+    """The training's own code between passes, if it was met waiting there rather than computing."""
+    gaps = [one for one in loader.boundaries if one.rest >= one.seconds / 2]
+    looks = [look for gap in gaps for look in _looks(evidence, main, gap)]
+    waited = [one for one in looks if one and one.partition(" ")[0] not in COMPUTING]
+    if len(looks) < LOOKS or len(waited) < WAITED * len(looks):
+        return None
+    lines = lines_of([one for gap in gaps for one in glances_of(evidence, main, gap.at, gap.at + gap.seconds)])
+    name = Counter(waited).most_common(1)[0][0]
+    return Part(OWN, _plainly(name), sum(one.rest for one in gaps), len(gaps), lines[0][0] if lines else None)
+
+
+def _looks(evidence: Evidence, main: Process, gap: Gap) -> list[str]:
+    """What its main thread was blocked at, each time it was looked at; "": it ran."""
+    host = host_of(evidence, main)
+    samples = [one for one in (host.samples if host else ()) if gap.at <= one.at <= gap.at + gap.seconds]
+    return [each.waits for one in samples for each in one.processes if each.pid == main.pid]
+
+
+def _plainly(waits: str) -> str:
+    call, _, kind = waits.partition(" ")
+    if "nanosleep" in call:
+        return "asleep"
+    if call in ("wait4", "waitid"):
+        return "waiting for a process"
+    return f"waiting in {call}{f' for a {kind}' if kind else ''}"
+
+
+def _name(part: Part) -> str:
+    spot = f" at {short(part.where)}" if part.where is not None else ""
+    if part.what == OWN:
+        return f"in its own code{spot}, {part.name}"
+    return f"{part.what}{f' ({part.name})' if part.name else ''}{spot}"
+
+
+def _seen(one: Boundary, count: int) -> Iterator[str]:
+    yield f"{many(count, 'boundary').replace('boundarys', 'boundaries')} took {duration(one.seconds)} beside validation"
+    for part in one.parts[:5]:
+        spot = f", {line(part.where)}" if part.where is not None else ""
+        yield f"{duration(part.seconds)} in all: {part.what}{f' ({part.name})' if part.name else ''}{spot}"
+    looped = one.loader.waits.total + one.loader.bodies.total
+    yield f"an epoch between them took {duration(looped / max(one.loader.passes, 1))}"
+
+
+def _remedy(one: Boundary, most: Part) -> Remedy:
+    if most.what in (ENDING, STARTING, FIRST_BATCH) and one.loader.num_workers:
+        return Remedy(
+            "Make the DataLoader once, with persistent_workers=True, so that its workers stay between passes."
+        )
+    if most.what == OWN:
+        spot = (
+            f"Look at {line(most.where)}: it"
+            if most.where is not None
+            else "Look at what the loop does after an epoch: it"
+        )
+        return Remedy(
+            f"{spot} is {most.name} while nothing is trained. Do it in a thread that is joined at the next boundary, "
+            "or not after every epoch."
+        )
+    return Remedy(
+        f"Begin with {_name(most)}: do it in a thread beside the next epoch, or not after every epoch.",
+    )
