@@ -7,6 +7,7 @@ from pathlib import Path
 import msgspec
 
 from . import __version__
+from .model.acquitted import acquitted
 from .model.activities import activities
 from .model.bottleneck import bottleneck
 from .model.evidence import Evidence
@@ -15,8 +16,10 @@ from .model.marks import meaning
 from .model.report import Finding, NotChecked, Overhead, Report, RunName, Symptom, Training
 from .model.rule import Judgement
 from .model.spending import spending
+from .model.stage_times import stage_times
 from .model.standing import needs_patience, stands
 from .model.summary import summary
+from .model.timeline import timeline
 from .probes import attempts, flight, journal, live, saved, snapshots, tree
 from .probes.look import Look, Tell
 from .rules.discovery import all_rules
@@ -127,11 +130,13 @@ def report_on(evidence: Evidence) -> Report:
         activities=activities(evidence),
         meaning=meaning(evidence),
         spent=spending(evidence),
+        start=timeline(evidence),
+        stages=stage_times(evidence),
         bottleneck=bottleneck(evidence),
         not_checked=_not_checked(judgements),
         overhead=_overhead(evidence),
         summary=summary(evidence),
-        notes=_notes(evidence, judgements),
+        notes=_notes(evidence, judgements) + acquitted(evidence, findings),
         evidence=evidence,
     )
 

@@ -7,7 +7,21 @@ from collections.abc import Callable
 
 import pytest
 from running import INSIDE, Run, Zygote
-from tiny_libraries import ACCELERATE, DISTRIBUTED, RUNS, STATEFUL, TENSORBOARD, TINY, WANDB
+from tiny_libraries import (
+    ACCELERATE,
+    DISTRIBUTED,
+    HTTP,
+    MLFLOW,
+    RUNS,
+    SAMPLES,
+    SAVING,
+    STATEFUL,
+    TENSORBOARD,
+    TINY,
+    WANDB,
+)
+from tiny_texts import IMPORTS, TEXTS
+from tiny_texts import RUNS as TEXT_RUNS
 
 from unstuck.inside.format import Kind
 
@@ -27,14 +41,17 @@ def owed(adapter: str) -> set[str]:
 @pytest.fixture(scope="module")
 def tiny_runs(zygote: Zygote, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Run]:
     texts = {"torch": TINY, "torchdata": STATEFUL, "tensorboard": TENSORBOARD, "wandb": WANDB}
-    texts |= {"distributed": DISTRIBUTED, "accelerate": ACCELERATE}
+    texts |= {"samples": SAMPLES, "distributed": DISTRIBUTED, "accelerate": ACCELERATE}
+    texts |= {"mlflow": MLFLOW, "http": HTTP}
+    texts |= TEXTS | SAVING
     return {name: zygote.run(text, tmp_path_factory.mktemp(name)).succeeded() for name, text in texts.items()}
 
 
 @pytest.mark.parametrize("adapter", ADAPTERS)
 def test_every_event_that_an_adapter_owes_arrives(tiny_runs: dict[str, Run], adapter: str) -> None:
     # given a tiny real run
-    run = tiny_runs[RUNS.get(adapter, adapter.partition("_")[0] if adapter.partition("_")[0] in tiny_runs else "torch")]
+    runs = RUNS | TEXT_RUNS
+    run = tiny_runs[runs.get(adapter, adapter.partition("_")[0] if adapter.partition("_")[0] in tiny_runs else "torch")]
     # then each kind is in some process's ring or totals
     arrived = {kind for one in run.facts for kind, _ in one.totals if sum(one.totals[kind, _][2:])}
     arrived |= {record[1] for one in run.facts for record in one.recording.ring() + one.recording.notes()}
@@ -44,11 +61,18 @@ def test_every_event_that_an_adapter_owes_arrives(tiny_runs: dict[str, Run], ada
 
 UNDONE = """
 import importlib, sys
+import numpy, PIL.Image, PIL.ImageFile
 import torch.multiprocessing.spawn, torch.utils.data._utils.worker, multiprocessing.popen_fork
 import multiprocessing.popen_forkserver, multiprocessing.queues, torch.utils.file_baton
 import torchdata.stateful_dataloader, torch.utils.tensorboard, wandb, torch.distributed.checkpoint
 if ADAPTER.startswith("accelerate"):
     import accelerate
+if ADAPTER.startswith("mlflow"):
+    import mlflow
+if ADAPTER == "torch_compile":
+    import torch._dynamo.convert_frame
+if ADAPTER.startswith("safetensors"):
+    import safetensors.torch
 
 inside = "_unstuck_inside"
 adapter = importlib.import_module(f"{inside}.adapters.{ADAPTER}")
@@ -83,7 +107,8 @@ print([here is there for here, (_, _, there) in zip(state(), places)].count(Fals
 
 @pytest.mark.parametrize("adapter", ADAPTERS)
 def test_an_undone_adapter_leaves_the_very_objects_it_found(recorded: Recorded, adapter: str) -> None:
-    run = recorded(f"ADAPTER = {adapter!r}\n" + UNDONE).succeeded()
+    library = IMPORTS.get(adapter.partition("_")[0], "torch")
+    run = recorded(f"ADAPTER = {adapter!r}\nimport {library}\n" + UNDONE).succeeded()
     first, second = run.out.splitlines()
     # given something that was replaced, or hooked; then all of it is as before
     replaced, changed, hooked = first.split()

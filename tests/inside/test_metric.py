@@ -160,9 +160,11 @@ def test_what_is_saved_is_recorded_with_its_path_and_time(recorded: Recorded, tm
             print("as ever", len(error.__traceback__.tb_frame.f_code.co_filename) > 0)
         assert torch.load("a.pt").tolist() == [0.0] * 10
     """).succeeded()
-    saved = run.main.process().saved
+    tried = run.main.process().saved
+    saved = [one for one in tried if not one.failed]
     assert [one.path for one in saved] == [*(str(tmp_path / f"{name}.pt") for name in "abc"), "<BytesIO>"]
     assert all(one.seconds > 0 for one in saved)
+    assert [one.path for one in tried if one.failed] == ["/nowhere/d.pt"]
     assert run.out == "as ever True\n"
 
 

@@ -38,6 +38,10 @@ baton.try_acquire()
 threading.Timer(0.05, baton.release).start()
 baton.wait()
 torch.save({"weight": torch.zeros(1)}, __file__ + ".pt")
+try:
+    torch.cuda.synchronize()
+except (AssertionError, RuntimeError):  # there is no GPU
+    pass
 """
 TENSORBOARD = """
 from torch.utils.tensorboard import SummaryWriter
@@ -50,6 +54,30 @@ os.environ.update(WANDB_MODE="offline", WANDB_SILENT="true", WANDB_DIR=os.path.d
 import wandb
 with wandb.init(project="tiny") as run:
     run.log({"loss": 0.5, "lr": 0.1}, step=3)
+"""
+MLFLOW = """
+import os
+os.environ.update(MLFLOW_ALLOW_FILE_STORE="true", MLFLOW_TRACKING_URI=f"file://{__file__}.runs")
+import logging, warnings
+warnings.simplefilter("ignore")
+logging.disable()
+import mlflow
+with mlflow.start_run():
+    mlflow.log_metric("loss", 0.5, step=3)
+    mlflow.MlflowClient().log_metric(mlflow.active_run().info.run_id, "loss", 0.4)
+"""
+HTTP = """
+import threading, urllib.request
+from http.server import BaseHTTPRequestHandler, HTTPServer
+class Answer(BaseHTTPRequestHandler):
+    def do_GET(self):
+        self.send_response(200)
+        self.end_headers()
+    def log_message(self, *_):
+        pass
+server = HTTPServer(("127.0.0.1", 0), Answer)
+threading.Thread(target=server.serve_forever, daemon=True).start()
+urllib.request.urlopen(f"http://127.0.0.1:{server.server_port}/private?token=secret").close()
 """
 STATEFUL = """
 import warnings
@@ -91,5 +119,43 @@ accelerator.wait_for_everyone()
 with accelerator.main_process_first(), accelerator.local_main_process_first():
     pass
 """
+SAMPLES = """
+import os, time
+import numpy, torch
+from PIL import Image
+from torch.utils.data import DataLoader, Dataset
+
+class Pictures(Dataset):
+    def __init__(self, path):
+        numpy.save(path + ".npy", numpy.zeros((2, 3)))
+        torch.save(torch.zeros(4), path + ".pt")
+        Image.new("L", (4, 4)).save(path + ".png")
+        self.path = path
+    def __len__(self):
+        return 40
+    def __getitem__(self, index):
+        numpy.load(self.path + ".npy")
+        torch.load(self.path + ".pt")
+        picture = Image.open(self.path + ".png")
+        return numpy.asarray(picture.convert("L")).copy()
+
+for batch in DataLoader(Pictures(__file__), batch_size=2, num_workers=1):
+    pass
+"""
 # Which of the runs an adapter is proved on, where its name does not say so.
 RUNS = dict.fromkeys(("torch_checkpoint", "torch_ddp", "torch_distributed", "torch_join"), "distributed")
+RUNS |= {"torch_compile": "compile"}
+RUNS |= dict.fromkeys(("numpy_load", "pillow_images", "torch_load"), "samples")
+SAVING = {
+    "compile": """
+import torch
+double = torch.compile(lambda x: x * 2, backend="eager")
+double(torch.ones(2))
+""",
+    "safetensors": """
+import torch
+from safetensors.torch import save_file
+for batch in torch.utils.data.DataLoader([1]):
+    save_file({"weight": torch.zeros(1)}, __file__ + ".safetensors")
+""",
+}

@@ -17,14 +17,18 @@ from pathlib import Path
 
 from ..errors import UserError
 from ..inside import run_folder
+from ..inside.format import SAMPLE_TIMES
 from ..watching.running import BOOTSTRAP, python_path
 
-NAMES = (run_folder.RUNS, run_folder.WATCHER)
+NAMES = (run_folder.RUNS, run_folder.WATCHER, SAMPLE_TIMES)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--run-dir", type=Path, default=Path("unstuck-runs"), metavar="DIR", help="where run folders go"
+    )
+    parser.add_argument(
+        "--sample-times", action="store_true", help="a line about every sample in its rank's log, stage by stage"
     )
     parser.add_argument("--off", action="store_true", help="print what switches recording off again")
 
@@ -49,5 +53,7 @@ def run(arguments: argparse.Namespace) -> int:
         "UNSTUCK_PYTHONPATH": before,
         "PYTHONPATH": python_path(),
     }
+    if arguments.sample_times:
+        wanted[SAMPLE_TIMES] = "1"
     print("\n".join(f"export {name}={shlex.quote(value)}" for name, value in wanted.items()))
     return 0

@@ -23,6 +23,7 @@ import msgspec
 
 from ..errors import UserError
 from ..inside import run_folder
+from ..inside.format import SAMPLE_TIMES
 from ..logs.line import DEBUG, Line
 from ..logs.settings import EVERY, LEVEL, LEVELS, VALIDATION_EVERY, Settings, from_variables
 from ..model.report import Report
@@ -39,7 +40,7 @@ PROGRESS_EVERY = 10.0  # seconds between two lines of progress on the console of
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.usage = (
         "unstuck run [--run-dir DIR] [--on-stall report|stop] [--stall-after S] [--on-finding CMD] [--report FILE] "
-        "[--quiet] [--log-level DEBUG|INFO] [--log-every N] [--log-validation-every N] -- COMMAND..."
+        "[--quiet] [--log-level DEBUG|INFO] [--log-every N] [--log-validation-every N] [--sample-times] -- COMMAND..."
     )
     parser.add_argument(
         "--run-dir", type=Path, default=Path("unstuck-runs"), metavar="DIR", help="where run folders go"
@@ -86,6 +87,12 @@ def _add_log_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help=f"a line every N validation batches (default: 20, or ${VALIDATION_EVERY})",
     )
+    parser.add_argument(
+        "--sample-times",
+        action="store_true",
+        help="a line about every sample in its rank's log: each stage, and all of it (as many as can be read; "
+        f"default: none, or ${SAMPLE_TIMES}=1)",
+    )
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -94,6 +101,8 @@ def run(arguments: argparse.Namespace) -> int:
         raise UserError("there is no command to run", "write it after --, as in `unstuck run -- python train.py`")
     if run_folder.switched_off():
         return run_plainly(command)
+    if arguments.sample_times:
+        os.environ[SAMPLE_TIMES] = "1"  # the command is given it, too
     settings = _settings(arguments)
     options = Options(stop=arguments.on_stall == "stop", after=arguments.stall_after)
     try:
@@ -111,6 +120,7 @@ def _settings(arguments: argparse.Namespace) -> Settings:
         level=arguments.log_level or given.level,
         every=arguments.log_every or given.every,
         validation_every=arguments.log_validation_every or given.validation_every,
+        samples=given.samples,
         quiet=arguments.quiet,
     )
 

@@ -23,7 +23,7 @@ from ..model.evidence import Evidence
 from ..model.report import SCHEMA, Report
 from ..views.as_json import render
 from ..views.listing import as_json, show_trainings
-from ..views.terminal import console_for, show
+from ..views.terminal import STAGES, START, console_for, show
 from .arguments import seconds
 from .main import COULD_NOT_LOOK, FOUND
 from .progress import Progress
@@ -35,6 +35,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--seconds", type=seconds, default=0.0, metavar="N", help="with a pid: also sample for N s where the time goes"
+    )
+    parser.add_argument(
+        "--start", action="store_true", help="show the way of each rank to its first step, phase by phase"
+    )
+    parser.add_argument(
+        "--stages", action="store_true", help="show where the time of loading samples goes, stage by stage"
     )
     parser.add_argument("--json", action="store_true", help="print the report as JSON")
     parser.add_argument("--with-evidence", action="store_true", help="with --json: put the evidence in")
@@ -50,7 +56,8 @@ def run(arguments: argparse.Namespace) -> int:
         shown = report if arguments.with_evidence else msgspec.structs.replace(report, evidence=arguments.target)
         print(render(shown))
     else:
-        show(report, console_for(sys.stdout), _folder(report, arguments.target))
+        more = tuple(name for name in (START, STAGES) if getattr(arguments, name))
+        show(report, console_for(sys.stdout), _folder(report, arguments.target), more)
     if report.findings:
         return FOUND
     return COULD_NOT_LOOK if report.state == "unknown" else 0

@@ -5,58 +5,85 @@ from __future__ import annotations
 import os
 from pathlib import PurePath
 from types import TracebackType
+from typing import Any
 
+from . import stages
 from .exceptions import remember
+from .fetches import in_sample
 from .format import Kind
 from .guard import is_ours
 from .phases import Said, begins, ends
 from .process import process
 from .recorder import Recorder, clock
+from .stages import Stage
 from .values import tell
+
+LIMIT = 0.1  # seconds: a step that takes that long once is not noticed
+LAST = 10.0  # seconds: nobody minds them at the end of a training
+SIZE = 1000  # calls: of scalars that is nothing, of images a gigabyte
 
 
 class stage:  # noqa: N801  (used like a function)
-    """`with unstuck.stage("decode", item=path):` times a part of the user's own work and says what it is about."""
+    """`with unstuck.stage("decode", item=path):` times a part of the user's own work and says what it is about.
 
-    __slots__ = ("item", "name", "recorder", "started")
+    `with unstuck.stage("decode", item=path) as stage: …; stage.made(volume)` also says what came out: its shape.
+    """
+
+    __slots__ = ("cpu", "item", "known", "name", "recorder", "shape", "started")
 
     def __init__(self, name: str, item: object = None) -> None:
         self.name = name
         self.item = item
-        self.started = 0
+        self.started = self.cpu = 0
+        self.shape = ""
         self.recorder: Recorder | None = None
+        self.known: Stage | None = None
 
     def __enter__(self) -> stage:  # noqa: PYI034  (typing.Self came with Python 3.11)
         self.recorder = recorder = process.recorder
         if recorder is not None:
             try:
+                self.known = known = stages.of(recorder, self.name)
+                if known.slot is None:
+                    known.slot = recorder.board_slot(Kind.STAGE, known.key)
+                self.cpu = known.begins()
                 self.started = clock()
-                key = recorder.intern(self.name)
-                slot = recorder.board_slot(Kind.STAGE, key)
-                recorder.board_text(slot, Kind.STAGE, key, self.started, _text(self.item), 1)
+                recorder.board_text(known.slot, Kind.STAGE, known.key, self.started, _text(self.item), 1)
+                stages.depth.open += 1
             except Exception as error:
                 if not is_ours(error):
                     raise
         return self
 
+    def made(self, value: object) -> None:
+        """Tell the shape of an array or a tensor that came out of it, where a line for every sample is asked for."""
+        if self.known is not None and self.known.detailed:
+            self.shape = stages.shape_of(value)
+
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        recorder = self.recorder
+        recorder, known = self.recorder, self.known
+        stages.depth.open = max(stages.depth.open - 1, 0)
         if recorder is None or recorder is not process.recorder:
             return
         try:
             if error is not None:
                 remember(error, {"stage": self.name, "item": _text(self.item)})
-            now = clock()
-            key = recorder.intern(self.name)
-            recorder.total(recorder.total_slot(Kind.STAGE, key), now - self.started)
-            recorder.event(Kind.STAGE, key, self.started, now - self.started)
-            recorder.board(recorder.board_slot(Kind.STAGE, key), Kind.STAGE, key, now)
-            recorder.cost(clock() - now)
+            if known is not None and known.slot is not None:
+                self._ends(recorder, known, known.slot)
         except Exception as ours:
             if not is_ours(ours):
                 raise
+
+    def _ends(self, recorder: Recorder, known: Stage, slot: int) -> None:
+        now = clock()
+        item = _text(self.item)
+        outermost = not stages.depth.open and in_sample(recorder)
+        recorder.board(slot, Kind.STAGE, known.key, now)
+        known.ends(self.started, now, self.cpu, item, outermost=outermost)
+        if known.detailed:
+            known.tells(self.started, now - self.started, item, self.shape, 2)
 
 
 class phase:  # noqa: N801  (used like a function)
@@ -133,3 +160,17 @@ def metric(step: int | None = None, **values: float) -> None:
     except Exception as error:
         if not is_ours(error):
             raise
+
+
+def nonblocking(logger: Any, *, limit: float = LIMIT, last: float = LAST, size: int = SIZE) -> Any:
+    """A stand-in for `logger` whose methods return at once, with None, and are carried out by a thread, in order.
+
+    `limit`: seconds that a call may take when `size` calls are waiting already. `last`: seconds that `flush`, `close`,
+    `finish` and the end of the process may take. What is no method is the logger's own. Dicts, lists, tensors and
+    arrays are copied when they are handed over; everything else must not be changed afterwards. A logger's exception
+    does not reach the training: the first is told on stderr at once, and all are counted. `undelivered` tells how
+    many calls have not reached the logger, `logger` is the logger itself, for answers that are needed.
+    """
+    from .background import NonBlocking  # only who wants it pays for it
+
+    return NonBlocking(logger, limit, last, size)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import json
+from typing import TYPE_CHECKING, Any
 
 from . import exits
 from . import format as f
@@ -11,10 +12,12 @@ from .format import Kind
 from .limits import used_up
 from .process import process
 from .recorder import Recorder, clock
+from .shapes import look_of
 
 if TYPE_CHECKING:
     from .loaders import Entry
 
+FIRST = 4  # batches of a loader's first pass that are told one by one
 MANY = 64  # steps: what is remembered is written down
 BROKEN = (OSError, EOFError, RuntimeError)  # what a dying worker looks like from here, a moment before its status shows
 
@@ -63,6 +66,12 @@ class Cursor:
             entry.spent += (clock() - now) << 3  # one in eight stands for all
         if now > entry.due or len(pending) >= MANY:
             entry.settle()
+
+    def early(self, start: int, data: Any) -> None:
+        """One of the first batches that the loader ever gave: how long it was waited for, what it looks like."""
+        recorder, batch = self.recorder, self.batch - 1
+        looks = recorder.intern(json.dumps(look_of(data), ensure_ascii=False)) if not batch else 0
+        recorder.note(Kind.EARLY, self.entry.number, start, self.arrived - start, batch, looks)
 
     def body_ends(self, now: int) -> None:
         """The last body of a pass, which no further batch follows."""

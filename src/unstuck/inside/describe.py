@@ -39,10 +39,24 @@ def describe_loader(loader: Any) -> dict[str, Any]:
         collate_fn=_name(own.get("collate_fn")),
         worker_init_fn=_name(own.get("worker_init_fn")),
         context=start_method(own),
+        sampler_at=_code(_outermost(sampler, batch_sampler), ("__iter__",)),
+        sampler_holds=_holds(own.get("dataset"), sampler, batch_sampler),
         created=user_line(sys._getframe(1)),
         **_describe_dataset(own.get("dataset"), own.get("_dataset_kind", 0)),
     )
     return known
+
+
+def _outermost(sampler: Any, batch_sampler: Any) -> Any:
+    """The sampler that is somebody's own, rather than torch's around it."""
+    own = batch_sampler is not None and not type(batch_sampler).__module__.startswith("torch.utils.data")
+    return batch_sampler if own else sampler
+
+
+def _holds(dataset: Any, *samplers: Any) -> bool:
+    """A sampler that has the dataset could read it; torch's own have it as well, and only ask for its length."""
+    own = [one for one in samplers if one is not None and not type(one).__module__.startswith("torch.utils.data")]
+    return dataset is not None and any(value is dataset for one in own for _, value, _ in held(one))
 
 
 def describe_iterator(iterator: Any) -> dict[str, Any]:

@@ -6,14 +6,13 @@ from collections.abc import Sequence
 from itertools import chain
 from operator import sub
 from time import thread_time_ns
-from types import TracebackType
 from typing import Any
 
-from . import exceptions
+from . import exceptions, held_back, slowest
 from . import format as f
 from .format import Kind
 from .guard import Guard, clean, is_ours
-from .indices import NO_INDEX, NOT_TAKEN, Indices, numbers_of
+from .indices import NO_INDEX, NOT_TAKEN, Indices, first_done, first_index, numbers_of
 from .process import process
 from .recorder import Recorder, clock
 from .shapes import of_batch
@@ -24,6 +23,7 @@ SOON, MANY = 100_000_000, 256  # nanoseconds, batches or samples: what is rememb
 # One batch in eight, in 64 where they are short: a thread's processor time is a system call, and what we cost repeats.
 SELDOM, VERY_SELDOM, SHORT = 7, 63, 32  # batches that are written down at once are short
 SHOWN = 64  # indices of a failing batch that are written down
+SAMPLE = "sample"  # as a stage: all that is done for it
 UNKNOWN: tuple[Stream | None, bool] = (None, False)
 
 
@@ -32,8 +32,8 @@ class Stream:
 
     __slots__ = (
         "batches", "collates", "cpu", "cpu_began", "cpus", "due", "ended", "facts", "fetches", "full", "guard", "idle",
-        "in_worker", "loader", "look_at", "odd", "pending", "phase", "recorder", "sample_times", "samples", "seldom",
-        "slot", "spent", "started", "unit", "words", "written",
+        "in_worker", "loader", "look_at", "odd", "passes", "pending", "phase", "recorder", "sample_times", "samples",
+        "seldom", "slot", "spent", "started", "streams", "unit", "words", "written",
     )  # fmt: skip
 
     def __init__(self, recorder: Recorder, loader: int, guard: Guard) -> None:
@@ -42,7 +42,8 @@ class Stream:
         self.words = recorder.words
         self.loader = loader
         self.in_worker = loader == 0 and recorder.words[f.H_ROLE] == f.ROLE_WORKER
-        self.batches = self.samples = self.spent = self.unit = self.started = self.cpu_began = 0
+        self.batches = self.samples = self.spent = self.unit = self.started = self.cpu_began = self.passes = 0
+        self.streams: held_back.Lists | None = None  # what its stream holds back is to be looked at, in this pass
         self.seldom = SELDOM
         self.ended = 0  # when the last batch that is written down did, and
         self.written = 0  # how many samples are written down
@@ -108,12 +109,19 @@ class Stream:
 
     def pass_begins(self, fetcher: Any) -> None:
         """torch makes a fetcher for every pass."""
+        iterable = type(fetcher).__name__ == "_IterableDatasetFetcher"
+        self.passes += 1
+        self.streams = held_back.begins(fetcher) if iterable and self.passes <= held_back.PASSES else None
+        self.look_at = self.batches + 1 if iterable else 0
         if self.facts is not None:
-            iterable = type(fetcher).__name__ == "_IterableDatasetFetcher"
             self.facts.pass_begins(fetcher.dataset, self.batches, iterable=iterable)
             self.look_at = self.facts.due
 
     def looks(self, fetcher: Any, data: Any) -> None:
+        self.look_at = 0
+        streams, self.streams = self.streams, None
+        if streams is not None:
+            held_back.note(self.recorder, self.loader, fetcher, self.passes, streams)
         if self.facts is not None:
             self.facts.looks(fetcher.dataset, data, self.batches)
             self.look_at = self.facts.due
@@ -136,6 +144,8 @@ class Stream:
         if not pending:
             return
         begun = clock()
+        if not self.words[f.H_FIRST_SAMPLE]:
+            self.words[f.H_FIRST_SAMPLE] = first_done(pending[0])
         self.due, self.full = begun + SOON, self.samples + MANY
         self.seldom = VERY_SELDOM if len(pending) >= SHORT else SELDOM
         through = [one for one in pending if type(one) is Indices]
@@ -189,6 +199,9 @@ class Stream:
     def _write_samples(self, starts: list[int], times: list[int], numbers: list[int]) -> None:
         positions = range(self.written, self.written + len(starts))
         self.recorder.events(Kind.SAMPLE, self.loader, starts, times, numbers, positions)
+        if times and (longest := max(times)) > self.words[self.sample_times + f.T_MAX]:
+            at = times.index(longest)
+            slowest.seen(self.recorder, SAMPLE, starts[at], longest, index=numbers[at])
         self.recorder.totals(self.sample_times, times)
         self.written += len(starts)
         self.spent += self.unit * len(starts)
@@ -216,7 +229,7 @@ class Stream:
         taken = len(index.marks) if type(index) is Indices else 0
         at = list.__getitem__(index, min(taken, len(index)) - 1) if taken and index else None
         if at is None:
-            at = _first_index(error.__traceback__)
+            at = first_index(error.__traceback__)
         facts: dict[str, Any] = {
             "batch": self.batches,
             "position": self.samples + max(taken - 1, 0),
@@ -240,6 +253,16 @@ class Stream:
             return False
         clean(error)
         return True
+
+
+def in_sample(recorder: Recorder) -> bool:
+    """A sample is being loaded, or a batch that is taken as a whole, and neither collated nor trained on."""
+    for stream in _streams.values():
+        if stream.recorder is recorder:  # else it is the parent's, from before a fork
+            moment = stream.words[stream.phase]
+            if (moment and moment & 3 < f.FETCH_COLLATE) or stream.odd is not None:
+                return True
+    return False
 
 
 def belongs_to(fetcher: Any, loader: int) -> None:
@@ -272,16 +295,6 @@ def _takes_whole(dataset: Any) -> bool:
     if (type(dataset).__module__, type(dataset).__name__) == ("torch.utils.data.dataset", "Subset"):
         dataset = dataset.dataset
     return bool(getattr(dataset, "__getitems__", None))
-
-
-def _first_index(trace: TracebackType | None) -> Any:
-    """The index that the first `__getitem__` method on the way was called with."""
-    while trace is not None:
-        code = trace.tb_frame.f_code
-        if code.co_name == "__getitem__" and code.co_argcount == 2:
-            return trace.tb_frame.f_locals.get(code.co_varnames[1])
-        trace = trace.tb_next
-    return None
 
 
 _streams: dict[int, Stream] = {}

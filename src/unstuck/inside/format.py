@@ -82,7 +82,7 @@ class Kind:
     COLLATE = 11  # totals; board as FETCH
     HANDOVER = 12  # totals; ring: a bytes
     IDLE = 13  # totals; board as FETCH: the worker waits for its next index
-    OPTIMIZER = 14  # notes: the first step, a type of the optimizer (string)
+    OPTIMIZER = 14  # notes: the first step, a type of the optimizer (string), b device of its parameters (string)
     STAGE = 15  # totals and ring by name; board: a 1 while it is open, the item as text
     PROGRESS = 16  # board: a have, b need, c unit (string)
     EXIT = 17  # notes: a pid, b status as multiprocessing gives it, c how it was learned
@@ -98,7 +98,9 @@ class Kind:
     RESUMED = 28  # notes: a saved state was loaded into the loader
     SENT = 29  # notes: a bytes that were written while workers were started
     METRIC = 31  # ring: a step plus one (0: not told), b bits of the value as a double; board: the same, the newest
-    SAVE = 32  # the first in notes, then ring, by path (string): a how it was saved, b bytes plus one, c more (JSON)
+    # The first in notes, then ring, by path (string): a how it was saved and the inode above, b bytes plus one, c the
+    # line (string); board: a since when while it goes on, b the line, the path as text.
+    SAVE = 32
     GROUP = 33  # notes: the process group is made; a facts (string, JSON), b 1 once it is, 2 if it failed
     SPAN = 34  # ring by name and line (string): a 1 if an exception left it; board: a 1 while it is open
     WRAPPED = 35  # notes: a model was made distributed, a facts (string, JSON)
@@ -106,22 +108,32 @@ class Kind:
     SAMPLING = 37  # notes: by loader, a distributed sampler at the beginning of pass a, b facts (string, JSON)
     PHASE = 38  # as SAVE, and board, by name: what the user says comes now; a 1 while it lasts, b how often before
     CALL = 39  # ring, totals by what, name and line (string): a 1 if an exception left it; board: a 1 while it is open
-    SOURCE = 40  # totals, board by kind, name, line and threads (string): a items, b made, c looked at, d blank
-    DATA_FILE = 41  # as SAVE, by path (string): a row groups plus one, b rows plus one, c bytes plus one
-    EARLY = 42  # notes: a wait for one of the first batches of a loader's first pass, a batch
+    # Totals by kind, name, threads and line (string). Notes: the first call. Ring: calls of a short time together, a
+    # items, b made, c calls. Board: a items shifted left by one, and 1 while a call goes on, b made, c looked at, d
+    # blank. Made are tokens, or row groups.
+    SOURCE = 40
+    DATA_FILE = 41  # notes by path and place in a list (string), times as duration: a groups, b rows, c bytes plus one
+    EARLY = 42  # notes: a wait for one of the first batches of a loader's first pass, a batch, b its look (string)
     SLOWEST = 43  # notes by stage: the longest so far, a item (string), b index plus one
-    LOGGER = 44  # notes: a facts (string, JSON)
+    LOGGER = 44  # notes: a facts (string, JSON); board: a not committed, b values lost, c calls queued, d never given
     COMPILED = 45  # notes: a facts (string, JSON)
     DRAWING = 46  # totals by loader: indices from its sampler
     STAGE_CPU = 47  # totals by name: processor time
-    SAVE_FAILED = 48  # notes by path (string): a facts (string, JSON)
+    SAVE_FAILED = 48  # notes by path (string): a facts (string, JSON), b how, c the line (string)
+    HELD = 49  # notes: samples that a stream holds back when the first batch of pass a is there, b which (string, JSON)
     SHUTDOWN = 22  # totals; ring: a pass (0: it goes on), b workers; board as LOADER: its workers are being ended
 
 
 APART = "\n"  # between the parts of a string that names a call, a span or a source, and its line
 EXIT_REAPED, EXIT_PEEKED = 1, 2
-SAVED_TOGETHER = 1  # by torch.distributed.checkpoint; 0: by torch.save
+# How something was saved: by torch.distributed.checkpoint, by safetensors (else by torch.save); in the background; and
+# the time for which saving in the background held up the training before it went on.
+SAVED_TOGETHER, SAVED_SAFETENSORS, SAVED_ASIDE, SAVED_HELD = 1, 2, 4, 8
+SAVED_BITS = 4
+SAVERS = ("torch.save", "torch.distributed.checkpoint", "safetensors")  # by the lowest two of them
 THREAD = "unstuck: answers for the Flight Recorder"  # name of the one thread of ours, which holds nothing
+WORKER_INIT = "worker_init_fn"  # as a stage of a worker
+SAMPLE_TIMES = "UNSTUCK_SAMPLE_TIMES"  # variable: a line in the log about every sample and stage
 MODE_NO_GRAD, MODE_EVAL = 1, 2  # bits of an iterator's beginning: gradients are off; the model was set to evaluate
 MODE_BITS = 2
 
@@ -161,4 +173,6 @@ class Layout(NamedTuple):
 S_BOARD, S_TOTALS, S_RING, S_NOTES, S_STRINGS, S_LAST_WORDS = range(6)
 
 MAIN_LAYOUT = Layout(board=64, totals=256, ring=32768, notes=4096, strings=512 * 1024, last_words=64 * 1024)
-WORKER_LAYOUT = Layout(board=32, totals=64, ring=2048, notes=64, strings=32 * 1024, last_words=16 * 1024)
+WORKER_LAYOUT = Layout(board=32, totals=64, ring=2048, notes=128, strings=32 * 1024, last_words=16 * 1024)
+# Of a worker, where a line about every sample is asked for: it has the name of each item.
+DETAILED_LAYOUT = WORKER_LAYOUT._replace(ring=8192, strings=512 * 1024)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from .format import MASK, Kind
+from .format import H_FIRST_SAMPLE, MASK, Kind
 from .recorder import clock
 
 if TYPE_CHECKING:
@@ -45,6 +46,8 @@ class Indices(list):  # type: ignore[type-arg]
                 else:
                     self.show(index, now)
                 if measured and len(marks) == 2:
+                    if not words[H_FIRST_SAMPLE]:
+                        words[H_FIRST_SAMPLE] = now
                     stream.unit = clock() - now  # what one sample costs; it stands for all
             except Exception as error:
                 if stream.theirs(error):
@@ -76,6 +79,21 @@ class Indices(list):  # type: ignore[type-arg]
 
 def numbers_of(indices: Indices) -> list[int]:
     return [_number(index) for index in list.__iter__(indices)]
+
+
+def first_done(batch: Indices | tuple[int, int, int]) -> int:
+    """When the first sample of a batch was: the next was begun, or the batch as a whole was done."""
+    return batch.marks[1] if isinstance(batch, Indices) else batch[1]
+
+
+def first_index(trace: TracebackType | None) -> Any:
+    """The index that the first `__getitem__` method on the way was called with."""
+    while trace is not None:
+        code = trace.tb_frame.f_code
+        if code.co_name == "__getitem__" and code.co_argcount == 2:
+            return trace.tb_frame.f_locals.get(code.co_varnames[1])
+        trace = trace.tb_next
+    return None
 
 
 def _number(index: Any) -> int:

@@ -25,9 +25,9 @@ class Entry:
     """One DataLoader: its number, how often it was iterated, how much it gave."""
 
     __slots__ = (
-        "batches", "begun", "bodies", "cursor", "dataset_length", "description", "due", "facts", "first_waits",
-        "handed_on", "key", "length", "live", "modes", "number", "passes", "pending", "pids", "recorder", "slot",
-        "spent", "starts", "steps", "waits",
+        "batches", "begun", "bodies", "cursor", "dataset_length", "description", "drawing", "drawn", "due", "facts",
+        "first_waits", "handed_on", "key", "length", "live", "modes", "number", "passes", "pending", "pids", "recorder",
+        "slot", "spent", "starts", "steps", "waits",
     )  # fmt: skip
 
     def __init__(self, number: int, key: str, description: str) -> None:
@@ -45,6 +45,7 @@ class Entry:
         self.cursor: Cursor | None = None  # of the newest pass
         # Steps that are not written down yet: asked for a batch, batch, pass, when it came, when the one before had.
         self.pending: list[tuple[int, int, int, int, int]] = []
+        self.drawn: list[int] = []  # nanoseconds in its sampler, not written down yet
         self.due = 0
 
     def bind(self, recorder: Recorder) -> None:
@@ -56,13 +57,17 @@ class Entry:
         self.first_waits = recorder.total_slot(Kind.FIRST_WAIT, self.number)
         self.bodies = recorder.total_slot(Kind.BODY, self.number)
         self.starts = recorder.total_slot(Kind.ITERATOR, self.number)
-        self.pending = []  # after a fork it has what belongs into the parent's recording
+        self.drawing = recorder.total_slot(Kind.DRAWING, self.number)
+        self.pending, self.drawn = [], []  # after a fork they have what belongs into the parent's recording
         process.remembered.append(self.settle)
         self.recorder = recorder  # last: a signal handler may raise on any line above
 
     def settle(self) -> None:
         """Write down the steps that are only remembered so far."""
         recorder = self.recorder
+        if recorder is not None and self.drawn:
+            drawn, self.drawn = self.drawn, []
+            recorder.totals(self.drawing, drawn)
         if recorder is None or not self.pending:
             return
         begun = clock()
@@ -123,6 +128,7 @@ class Entry:
             return
         self.cursor = iterator._unstuck = Cursor(self, recorder)
         belongs_to(getattr(iterator, "_dataset_fetcher", None), self.number)  # with num_workers=0
+        self.settle()  # what was drawn from the sampler meanwhile
         self.show(Kind.LOADER, now, 0)
         workers = getattr(iterator, "_workers", ())
         before = self.steps << MODE_BITS | self.modes
@@ -137,6 +143,15 @@ class Entry:
             for number, pid in enumerate(pids):
                 recorder.note(Kind.WORKER, self.number, now, 0, pid, number)
         recorder.cost(clock() - now)
+
+
+class Making:
+    """Whose iterator is being made: workers are dealt their first indices before anybody knows it."""
+
+    __slots__ = ("entry",)
+
+    def __init__(self) -> None:
+        self.entry: Entry | None = None
 
 
 def renew(iterator: Any) -> Cursor | None:
@@ -192,10 +207,12 @@ def begin_pass(loader: Any) -> None:
     entry = entry_of(loader)
     if entry is not None and entry.recorder is not None:
         entry.begin_pass()
+        making.entry = entry
         entry.facts.pass_begins(entry.recorder, loader, entry.passes)
 
 
 def pass_failed(loader: Any, error: Exception) -> None:
+    making.entry = None
     entry = entry_of(loader)
     if entry is not None:
         entry.pass_failed(error)
@@ -209,6 +226,7 @@ def note_resumed(loader: Any) -> None:
 
 
 def pass_begun(loader: Any, iterator: Any) -> None:
+    making.entry = None
     entry = entry_of(loader)
     if entry is None:
         return
@@ -240,6 +258,7 @@ def _when_gone(entry: Entry) -> None:
 
 STANDARD_SAMPLERS = ("SequentialSampler", "RandomSampler", "BatchSampler")
 SOON = 100_000_000  # nanoseconds: what is remembered is written down
+making = Making()
 _entries: ByIdentity[Entry] = ByIdentity(_when_gone)
 _gone: dict[str, Entry] = {}  # loaders that no longer exist, by what makes a new one the same
 _count: list[None] = []

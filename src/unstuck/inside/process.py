@@ -14,6 +14,7 @@ from .forks import inherited
 from .guard import quietly
 from .ranks import write_rank
 from .recorder import Recorder, clock, started_ticks
+from .run_folder import sample_times
 from .stacks import stacks
 
 LAUNCHERS = (
@@ -31,8 +32,8 @@ class Process:
     """The recording of the running process, or the decision not to have one."""
 
     __slots__ = (
-        "ended_by", "folder", "last_things", "optimizer_steps", "pid", "recorder", "refused", "remembered", "said",
-        "threads",
+        "ended_by", "folder", "imported", "last_things", "optimizer_steps", "pid", "recorder", "refused", "remembered",
+        "said", "threads",
     )  # fmt: skip
 
     def __init__(self) -> None:
@@ -41,6 +42,7 @@ class Process:
         self.refused = False
         self.pid = os.getpid()
         self.optimizer_steps = 0
+        self.imported = 0  # when `import torch` was through, if it was seen
         self.ended_by: tuple[object, ...] = ()  # identity of the exception that nobody caught
         self.said: list[str] = []  # exceptions that were kept, as JSON
         self.remembered: list[Callable[[], None]] = []  # who has something that is not written down yet
@@ -60,7 +62,7 @@ class Process:
         self.said = []
         self.remembered = []
         self.last_things = []
-        self.optimizer_steps = 0
+        self.optimizer_steps = self.imported = 0
         self.refused = False
         if recorder is not None:
             recorder.abandon()
@@ -79,9 +81,16 @@ class Process:
             recorder.words[f.H_ROLE] = role  # it was opened for a child's exit status, before its role showed
         return recorder
 
+    def torch_imported(self) -> None:
+        """A worker that is spawned imports torch before it has a recording."""
+        self.imported = clock()
+        if self.recorder is not None:
+            self.recorder.words[f.H_IMPORTED] = self.imported
+
     def _open(self, role: int) -> None:
         path = f"{self.folder}/{os.uname().nodename}.{os.getppid()}.{self.pid}.{started_ticks()}.rec"
-        layout = f.WORKER_LAYOUT if role in (f.ROLE_WORKER, f.ROLE_OTHER) else f.MAIN_LAYOUT
+        small = f.DETAILED_LAYOUT if sample_times() else f.WORKER_LAYOUT
+        layout = small if role in (f.ROLE_WORKER, f.ROLE_OTHER) else f.MAIN_LAYOUT
         try:
             recorder = Recorder(path, layout)
         except OSError as refusal:
@@ -89,6 +98,7 @@ class Process:
             self._note_refusal(refusal)
             return
         recorder.words[f.H_ROLE] = role
+        recorder.words[f.H_IMPORTED] = self.imported
         write_rank(recorder)
         if self.threads is not None:
             recorder.words[f.H_FORK_NAMES] = recorder.intern(json.dumps(self.threads[1], ensure_ascii=False))

@@ -7,6 +7,8 @@ import re
 import sys
 import time
 
+from .format import SAMPLE_TIMES
+
 RUN = "UNSTUCK_RUN"  # identity of the run
 FOLDER = "UNSTUCK_FOLDER"  # the run's folder
 RECORDINGS = "UNSTUCK_RECORDINGS"  # where recordings are written: on a local disk
@@ -14,6 +16,10 @@ RUNS = "UNSTUCK_RUNS"  # under this folder a process without a run makes its own
 WATCHER = "UNSTUCK_WATCHER"  # the Python that can run `-m unstuck.watching`
 WATCHER_PID = "UNSTUCK_WATCHER_PID"  # the watcher itself, which may look at the run's processes
 SWITCH = "UNSTUCK"  # 0 switches everything off
+
+
+def sample_times() -> bool:
+    return os.environ.get(SAMPLE_TIMES, "") not in ("", "0")
 
 
 def switched_off() -> bool:

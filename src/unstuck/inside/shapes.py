@@ -1,4 +1,4 @@
-"""The samples of a batch that could not be collated: their types and shapes, one by one."""
+"""Types and shapes: of a batch, and of samples that could not be collated, one by one."""
 
 from __future__ import annotations
 
@@ -19,6 +19,20 @@ def of_batch(trace: TracebackType | None) -> list[str]:
             return [_shape(one)[:LENGTH] for one in data[:SAMPLES]] if type(data) is list else []
         trace = trace.tb_next
     return []
+
+
+def look_of(data: Any) -> dict[str, str]:
+    """What a batch looks like, and where its tensors are."""
+    return {"shapes": _shape(data)[:LENGTH], "device": _device(data)}
+
+
+def _device(value: Any, depth: int = 0) -> str:
+    """Of the first tensor."""
+    if type(value).__module__ == "torch" and hasattr(type(value), "device"):
+        return str(value.device)
+    inner = list(dict.values(value)) if issubclass(type(value), dict) else value
+    found = (_device(one, depth + 1) for one in inner[:FIELDS]) if depth < 3 and type(inner) in (list, tuple) else ()
+    return next((one for one in found if one), "")
 
 
 def _shape(value: Any, depth: int = 0) -> str:

@@ -43,6 +43,13 @@ def _record_into(folder: str, first: bool) -> None:
     _install_adapters()
     exceptions.install_hooks()
     finder.when_imported("ctypes", lambda _: quietly(stacks.permit))  # torch imports it first of all
+    finder.when_imported("torch", lambda torch: quietly(_imported, torch))
+
+
+def _imported(torch: ModuleType) -> None:
+    """One that was there before recording began, by a late `watch()`, was imported nobody knows when."""
+    if getattr(torch.__spec__, "_initializing", False):
+        process.torch_imported()
 
 
 def _install_adapters() -> None:

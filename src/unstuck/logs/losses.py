@@ -7,6 +7,7 @@ import math
 
 from .line import DEBUG, WARNING, Line
 from .settings import Settings
+from .trends import Trend
 
 NAMES = 64  # of which lines are written; a program that makes up names would fill the log
 RARE = 10.0  # seconds: what is told once an epoch is written each time
@@ -22,6 +23,7 @@ class Losses:
         self._told: dict[str, float] = {}
         self._count: dict[str, int] = {}
         self._broken: set[str] = set()
+        self._trends: dict[str, Trend] = {}
 
     def told(self, rank: str, at: float, name: str, value: float, step: int | None) -> list[Line]:
         if name not in self._due and len(self._due) >= NAMES:
@@ -30,11 +32,13 @@ class Losses:
         self._count[name] = count + 1
         step = count if step is None else step
         lines = self.nonsense(rank, at, name, value, step)
+        trend = self._trends.setdefault(name, Trend())
+        trend.add(at, step, value)
         due = self._due.get(name)
         rare = at - self._told.get(name, 0.0) > RARE
         if due is None or rare or step >= due or step < due - self._every:  # it may begin anew
             self._due[name], self._told[name] = (step // self._every + 1) * self._every, at
-            lines.append(Line(at, DEBUG, "loop", f"{rank} {_words(name, value, step)}", key=True))
+            lines.append(Line(at, DEBUG, "loop", f"{rank} {_words(name, value, step)}{trend.words()}", key=True))
         return lines
 
     def nonsense(self, rank: str, at: float, name: str, value: float, step: int) -> list[Line]:

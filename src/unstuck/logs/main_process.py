@@ -7,26 +7,32 @@ from collections.abc import Callable
 from typing import Any
 
 from ..inside import format as f
-from ..inside.format import MODE_BITS, SAVED_TOGETHER, Kind
+from ..inside.format import MODE_BITS, Kind
 from ..model.epochs import TRAINING, VALIDATION
 from ..model.phrases import duration, many
-from . import failures
+from . import failures, saving
+from .beginning import Beginning
 from .distributed import Distributed
 from .known_loaders import KnownLoaders
 from .line import DEBUG, ERROR, INFO, WARNING, Line
+from .logging_calls import Logging
 from .losses import Losses, is_of_validation
 from .marks import Marks
 from .passes import Loader, Pass
 from .preparing import Preparing
+from .sample_times import KINDS, SampleTimes
 from .settings import Settings
+from .sources import Sources
 from .tail import LOADERS, Entry, Record, Tail
 
 RING = (
     Kind.ITERATOR, Kind.WAIT, Kind.PASS_END, Kind.FETCH, Kind.SHUTDOWN, Kind.METRIC, Kind.SAVE, Kind.SPAN, Kind.PHASE,
+    Kind.CALL, Kind.SOURCE,
 )  # fmt: skip
 NOTES = (
     Kind.LOADER, Kind.LENGTH, Kind.ITERATOR_FAILED, Kind.WORKER, Kind.OPTIMIZER, Kind.EXIT, Kind.ADAPTER_FAILED,
-    Kind.SAVE, Kind.PHASE, Kind.GROUP, Kind.WRAPPED, Kind.PREPARED,
+    Kind.SAVE, Kind.SAVE_FAILED, Kind.PHASE, Kind.GROUP, Kind.EARLY, Kind.WRAPPED, Kind.PREPARED, Kind.LOGGER,
+    Kind.CALL, Kind.SOURCE, Kind.DATA_FILE,
 )  # fmt: skip
 LOOP, SETUP, PROCESS, ACCESS = "[TRAIN_LOOP]", "🔍 [SETUP_EPOCH]", "🔍 [TRAIN_PROCESS]", "🔍 [DATASET]"
 AS_WORD, AS_DOUBLE = struct.Struct("q").pack, struct.Struct("d").unpack
@@ -45,7 +51,11 @@ class MainProcess:
         self._marks = Marks("", settings, self.known.loaders)
         self._distributed = Distributed(tail)
         self._preparing = Preparing(tail)
+        self._logging = Logging(tail)
+        self._sources = Sources(tail)
+        self.beginning = Beginning(tail)
         self._losses = Losses(settings)
+        self._samples = SampleTimes(tail) if settings.samples else None
         self._failed_exits: set[int] = set()
         self._setup: dict[int, int] = {}  # the newest pass of each loader that was told of
         self._early: list[Record] = []
@@ -54,7 +64,8 @@ class MainProcess:
         self._met = False
 
     def called(self, name: str) -> None:
-        self.name = self._marks.rank = self.known.rank = self._distributed.name = self._preparing.name = name
+        self.name = self._marks.rank = self.known.rank = self.beginning.name = name
+        self._distributed.name = self._preparing.name = self._logging.name = self._sources.name = name
 
     def is_busy(self) -> bool:
         """It does something that is worth a line."""
@@ -63,14 +74,19 @@ class MainProcess:
     def lines(self, now: float, *, final: bool) -> list[Line]:
         """What happened since the last time, in the order of time."""
         tail = self.tail
-        records = self._due(tail.notes.new() + tail.ring.new(), now, final=final)
+        new = tail.notes.new() + tail.ring.new()
+        records = self._due([one for one in new if one.kind not in KINDS], now, final=final)
         tail.look()
         board = tail.board()  # after the rings: what it says is never older
         lines = self._begin() if not self._met else []
         read = self._readers()
         for record in records:
             lines += read[record.kind](record)
+        if self._samples is not None:
+            lines += self._samples.lines(self.name, [one for one in new if one.kind in KINDS])
         self._look_at(board)
+        lines += self.beginning.lines(now, final=final)
+        lines += self._sources.look(board, now)
         lines += self._starting(board) + self._distributed.waits(board, now, final=final)
         if final:
             lines += self._close(now)
@@ -105,7 +121,9 @@ class MainProcess:
             Kind.PASS_END: self._pass_end, Kind.SHUTDOWN: self._shutdown, Kind.FETCH: self._fetch,
             Kind.OPTIMIZER: self._optimizer, Kind.EXIT: self._exit, Kind.ADAPTER_FAILED: self._adapter,
             Kind.METRIC: self._metric, Kind.SAVE: self._save, Kind.PHASE: self._phase, **self._distributed.readers(),
-            **self._preparing.readers(),
+            **self.beginning.readers(), Kind.SAVE_FAILED: self._save_failed, **self._preparing.readers(),
+            **self._logging.readers(),
+            **self._sources.readers(),
         }  # fmt: skip
 
     def _starting(self, board: list[Entry]) -> list[Line]:
@@ -118,7 +136,8 @@ class MainProcess:
             return []
         self._setup[loader] = number
         text = f"{self.name} {SETUP} pass {number} over loader {loader} is being set up"
-        return [Line(at, DEBUG, "loop", text)]
+        begins = [self.beginning.loading(loader, at)] if number == 1 else []
+        return [*begins, Line(at, DEBUG, "loop", text)]
 
     def _iterator(self, one: Record) -> list[Line]:
         loader = self.known.loader(one.key)
@@ -161,7 +180,8 @@ class MainProcess:
             now.waited += one.duration / 1e9
             return []
         text = f"{self.name} {PROCESS} first batch of pass {one.b} over loader {one.key}"
-        return [Line(now.newest, DEBUG, "loop", f"{text} after {duration(one.duration / 1e9)}")]
+        ready = self._sources.ready(now.newest, "the first batch is ready")
+        return [*ready, Line(now.newest, DEBUG, "loop", f"{text} after {duration(one.duration / 1e9)}")]
 
     def _pass_end(self, one: Record) -> list[Line]:
         loader, at = self.known.loader(one.key), self._at(one.end)
@@ -170,10 +190,12 @@ class MainProcess:
             now = self._begin_pass(loader, one.b, at)
         now.batches, now.after = one.a, one.c
         self._marks.ends(now, at, left=False)
+        logged = self._logging.ends(now.number, loader.number, at, at - now.begun)
         if not now.samples:  # workers say so themselves
-            return []
+            return logged
         total = f"{now.samples}" if now.fetches == now.batches else f"unknown, {now.samples} seen (events are missing)"
-        return [Line(at, INFO, "data", f"{self.name} COMPLETED iteration, total samples: {total}", main=False)]
+        text = f"{self.name} COMPLETED iteration, total samples: {total}"
+        return [*logged, Line(at, INFO, "data", text, main=False)]
 
     def _shutdown(self, one: Record) -> list[Line]:
         """The workers of a pass are ended: because it has come to its end, which is told next, or was left."""
@@ -200,8 +222,10 @@ class MainProcess:
         return [Line(self._at(one.end), DEBUG, "data", text)] if first else []
 
     def _optimizer(self, one: Record) -> list[Line]:
-        text = f"{self.name} {PROCESS} first optimizer step: {self.tail.string(one.a)}"
-        return [Line(self._at(one.start), INFO, "loop", text)]
+        device = f", on {self.tail.string(one.b)}" if one.b else ""
+        text = f"{self.name} {PROCESS} first optimizer step: {self.tail.string(one.a)}{device}"
+        ready = self._sources.ready(self._at(one.start), "the first batch was ready and the first step taken")
+        return [*ready, Line(self._at(one.start), INFO, "loop", text)]
 
     def _exit(self, one: Record) -> list[Line]:
         """Of a worker, however often its parent learns of it. One that is asked to go by SIGTERM has not failed."""
@@ -230,10 +254,10 @@ class MainProcess:
         return self._losses.told(self.name, self._at(one.start), name, value, one.a - 1 if one.a > 0 else None)
 
     def _save(self, one: Record) -> list[Line]:
-        path = self.tail.string(one.key) or "a file whose name found no room"
-        call = "torch.distributed.checkpoint" if one.a == SAVED_TOGETHER else "torch.save"
-        text = f"{self.name} Checkpoint saved: {path} ({call} took {duration(one.duration / 1e9)})"
-        return [Line(self._at(one.end), INFO, "checkpoint", text, key=True)]
+        return saving.saved(self.tail, self.name, one)
+
+    def _save_failed(self, one: Record) -> list[Line]:
+        return saving.failed(self.tail, self.name, one)
 
     def _phase(self, one: Record) -> list[Line]:
         tell = self._marks.named if one.a else self._marks.named_ends

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from ..errors import UserError
+from ..inside.format import SAMPLE_TIMES
 
 LEVEL, EVERY, VALIDATION_EVERY = "UNSTUCK_LOG_LEVEL", "UNSTUCK_LOG_EVERY", "UNSTUCK_LOG_VALIDATION_EVERY"
 LEVELS = ("DEBUG", "INFO")
@@ -18,6 +19,7 @@ class Settings(NamedTuple):
     level: str = "DEBUG"  # INFO: no progress of batches and samples
     every: int = 100  # training batches between two lines
     validation_every: int = 20
+    samples: bool = False  # a line about every sample and stage; that one does change what is recorded
     quiet: bool = False  # the training's own output goes into a file
 
 
@@ -27,6 +29,7 @@ def from_variables(variables: Mapping[str, str]) -> Settings:
         level=level(variables.get(LEVEL) or usual.level, LEVEL),
         every=number(variables.get(EVERY) or str(usual.every), EVERY),
         validation_every=number(variables.get(VALIDATION_EVERY) or str(usual.validation_every), VALIDATION_EVERY),
+        samples=variables.get(SAMPLE_TIMES, "") not in ("", "0"),
     )
 
 

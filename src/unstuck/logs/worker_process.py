@@ -8,7 +8,10 @@ from ..model.phrases import duration
 from . import failures
 from .line import DEBUG, INFO, Line
 from .main_process import ACCESS, MainProcess
-from .tail import FETCHES, Entry, Tail
+from .sample_times import SampleTimes
+from .settings import Settings
+from .sources import in_worker
+from .tail import FETCHES, Entry, Record, Tail
 
 PROGRESS_EVERY = 30.0  # seconds between two lines about the samples of one worker
 ITEM_EVERY = 10.0  # seconds between two lines about what the user's own stages have in hand
@@ -17,18 +20,20 @@ ITEM_EVERY = 10.0  # seconds between two lines about what the user's own stages 
 class Worker:
     """One worker of one rank's loader."""
 
-    def __init__(self, tail: Tail) -> None:
+    def __init__(self, tail: Tail, settings: Settings) -> None:
         self.tail = tail
+        self._each = SampleTimes(tail) if settings.samples else None
         self.pid, self.parent = tail.header[f.H_PID], tail.header[f.H_PARENT]
         self._first = True
         self._due, self._said = 0.0, 0
         self._told = 0.0
         self._item = ""
         self._samples = 0
+        self._seen: list[Record] = []  # events that no line was made of yet
 
     def lines(self, now: float, main: MainProcess, *, final: bool) -> list[Line]:
         """There are many workers: mostly, one word of each is all that is read."""
-        if not final and now < self._due and self.tail.word(f.H_LAST_WORDS) == self._said:
+        if not final and now < self._due and self.tail.word(f.H_LAST_WORDS) == self._said and self._each is None:
             return []
         header = self.tail.look()
         known = final or self.pid in main.known.workers  # else it is told next time, when it is known what it reads
@@ -39,6 +44,14 @@ class Worker:
         board = self.tail.board()
         fetch = next((one for one in board if one.kind in FETCHES), None)
         lines = self._access(whose, fetch, now) + self._in_hand(whose, board)
+        if self._first and now - self._told >= ITEM_EVERY:  # on the way to its first sample
+            self._told = now
+            lines += in_worker(whose, board, now, self.tail)
+        if self._each is not None and not self._first:
+            lines += self._each.lines(whose, self._seen + self.tail.ring.new())
+            self._seen = []
+        if header[f.H_FIRST_SAMPLE]:
+            lines += main.beginning.sampled(header[f.H_FIRST_SAMPLE], whose, self.tail)
         self._due = now + (0.0 if self._first else ITEM_EVERY)
         loader = main.known.workers.get(self.pid, (0, 0))[0]
         iterable = main.known.iterable.get(loader, False)
@@ -65,7 +78,9 @@ class Worker:
 
     def _first_sample(self, whose: str, fetch: Entry, now: float) -> list[Line]:
         """From the ring, this once; if that is too late already, from the board."""
-        sample = next((one for one in self.tail.ring.new() if one.kind == Kind.SAMPLE), None)
+        new = self.tail.ring.new()
+        self._seen += new if self._each is not None else []
+        sample = next((one for one in new if one.kind == Kind.SAMPLE), None)
         if sample is not None and not self.tail.ring.missed:
             self._first, self._told = False, now
             index = f"index {sample.a}" if sample.a >= 0 else "of a stream"

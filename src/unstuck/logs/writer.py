@@ -6,13 +6,13 @@ import os
 from collections.abc import Callable
 
 from ..inside import format as f
-from ..inside.format import Kind
 from ..model.evidence import Sample
 from ..model.phrases import many, size
 from . import failures
 from .folder import LogFolder
 from .line import DEBUG, ERROR, INFO, SEVERITY, WARNING, Line
 from .main_process import NOTES, RING, SETTLED, MainProcess
+from .sample_times import KINDS, SAMPLES
 from .tail import Tail
 from .worker_process import Worker
 
@@ -83,7 +83,7 @@ class Logs:
         for name in names:
             if name.endswith(".rec") and name not in self._known:
                 try:
-                    tail = Tail(os.path.join(self._recordings, name), (*RING, Kind.SAMPLE), NOTES)
+                    tail = Tail(os.path.join(self._recordings, name), (*RING, *KINDS), NOTES)
                 except (OSError, ValueError):  # it is being made
                     continue
                 self._known.add(name)
@@ -95,10 +95,10 @@ class Logs:
         """Its role may show only some time after its recording was made."""
         role = tail.look()[f.H_ROLE]
         if role == f.ROLE_MAIN:
-            tail.ring.only(RING)
+            tail.ring.only((*RING, *KINDS) if self.folder.settings.samples else RING)
             self._mains[pid] = MainProcess(tail, self.folder.settings)
         elif role == f.ROLE_WORKER:
-            self._workers[pid] = Worker(tail)
+            self._workers[pid] = Worker(tail, self.folder.settings)
         else:
             return
         del self._others[pid]
@@ -169,11 +169,11 @@ class Logs:
 
 
 def _few(lines: list[Line], name: str, most: int) -> list[Line]:
-    """No more than can be read; errors and warnings before all others."""
+    """No more than can be read; errors and warnings before all others, and those before what every sample took."""
     if len(lines) <= most:
         return lines
-    grave = [number for number, one in enumerate(lines) if one.level in (WARNING, ERROR)][:most]
-    others = [number for number, one in enumerate(lines) if one.level not in (WARNING, ERROR)]
-    kept = [lines[number] for number in sorted([*grave, *others[: most - len(grave)]])]
+    weight = [0 if one.level in (WARNING, ERROR) else 2 if one.name == SAMPLES else 1 for one in lines]
+    chosen = sorted(range(len(lines)), key=lambda number: weight[number])[:most]
+    kept = [lines[number] for number in sorted(chosen)]
     text = f"{name} {len(lines) - len(kept):,} lines are left out here: they came too fast"
     return [*kept, Line(kept[-1].at, INFO, "run", text)]

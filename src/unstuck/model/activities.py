@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from .doing import IDLE, OWN, STARTING, TRAINING, USER, WAITING, doing, fetch_of, place, user_frame, waits_for_user
 from .evidence import Evidence
+from .feeding import before_first
 from .look import Gpu, Seen, Stack
 from .marks import between
 from .phrases import percent, short, size
@@ -11,6 +12,7 @@ from .questions import newest_loader
 from .recorded import Process
 from .report import Activity
 from .standing import descendants, gets_on, idles, last_handed, main_stack, mains, moves, recorded, standing
+from .told import Saving
 
 TOO_SHORT = 1.0  # seconds: a look at something that takes less says nothing about how long it has been so
 
@@ -40,11 +42,27 @@ def _recorded(process: Process, evidence: Evidence, seen: tuple[Seen, Stack] | N
         alive, stands = process.alive, between(process, others)
         have, need = newest.batches, newest.length
         found.append(Activity(process.rank, newest.now, newest.now_since, alive, have, need, "batches", between=stands))
+    elif process.alive and before_first(evidence, process):  # a generator that is no DataLoader
+        began = min(one.at for one in process.sources)
+        text = f"before the first batch: {before_first(evidence, process)}"
+        found.append(Activity(process.rank, text, began, moving=True, live=True))
     found += [
         Activity(process.rank, one.name, one.since, process.alive, one.have, one.need or None, one.unit)
         for one in process.progress
     ]
+    if process.alive:
+        found += [Activity(process.rank, _saving(one), one.since, moving=True, live=True) for one in process.saving]
     return found
+
+
+def _saving(one: Saving) -> str:
+    """`saving /runs/7/step-200.pt, 1.2 GiB of about 4.6 GiB, 80 MiB/s`."""
+    aside = " in the background" if one.background else ""
+    text = f"saving {one.path}{aside}{f' ({short(one.where)})' if one.where is not None else ''}"
+    if not one.size:
+        return text
+    of = f" of about {size(one.expected)}" if one.expected else ""
+    return f"{text}, {size(one.size)}{of} so far, {size(one.size / max(one.seconds, 0.001))}/s"
 
 
 def _seen(evidence: Evidence, main: Seen, stack: Stack) -> Activity:
@@ -70,7 +88,7 @@ def description(evidence: Evidence, main: Seen, stack: Stack, below: list[Seen])
     told = _movement(moved, main)
     if what in (WAITING, STARTING):
         told = f"workers: {_workers(evidence, below)}" if below else told
-    parts = [_before_the_first(evidence, main) + " ".join(words), told, _gpus(evidence, main)]
+    parts = [_before_the_first(evidence, main) + " ".join(words), told, _fed(evidence, main), _gpus(evidence, main)]
     return "; ".join(part for part in parts if part)
 
 
@@ -79,6 +97,12 @@ def _before_the_first(evidence: Evidence, main: Seen) -> str:
     process = recorded(evidence, main)
     began = process is None or process.optimizer_steps or any(loader.batches for loader in process.loaders)
     return "" if began else "before the first batch: "
+
+
+def _fed(evidence: Evidence, main: Seen) -> str:
+    """Before the first batch: documents read, tokens made, how full the buffer is and when it will be."""
+    process = recorded(evidence, main)
+    return before_first(evidence, process) if process is not None else ""
 
 
 def _gpus(evidence: Evidence, main: Seen) -> str:

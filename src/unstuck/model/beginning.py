@@ -14,6 +14,18 @@ class Model(msgspec.Struct, frozen=True, omit_defaults=True):
     elements: int = 0  # numbers in them
 
 
+class HeldBack(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Samples that a stream had read and not given when the first batch of a pass was there."""
+
+    number: int  # of the pass, the first is 1
+    name: str  # of the variable that holds them
+    held: int
+    at: float = 0.0
+    of: str = ""  # whose variable it is
+    size: int | None = None  # the most it may hold, where its owner says so
+    shuffles: bool = False  # what holds it draws at random
+
+
 class Step(msgspec.Struct, frozen=True, omit_defaults=True):
     """One stretch of a rank's way to its first step."""
 

@@ -61,6 +61,11 @@ class Logger(msgspec.Struct, frozen=True, omit_defaults=True):
     at: float = 0.0
     where: Place | None = None
     uncommitted: int = 0  # calls with commit=False and no step
+    lost: int = 0  # values whose place another value of the same name has taken before the row was written
+    lost_at: Place | None = None  # where the first of them was
+    settings: dict[str, float] = {}  # limits of its own, as far as they are known
+    kept: int = 0  # calls that `unstuck.nonblocking` has taken
+    refused: int = 0  # and those of them that the logger never got
 
 
 class Compiled(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -71,3 +76,4 @@ class Compiled(msgspec.Struct, frozen=True, omit_defaults=True):
     where: Place | None = None  # the function
     reason: str = ""  # why again; empty the first time
     count: int = 1  # how often this one was, so far
+    limited: bool = False  # it was given up for good: torch compiles no function more often than its limit

@@ -48,6 +48,7 @@ STARTING, ENDING, EXITING = "starting workers", "ending its workers", "exiting"
 COLLECTIVE, CHECKPOINT, COMPILING = "waiting in a collective", "saving a checkpoint", "compiling"
 IMPORTING, SCANNING, LOGGING = "importing", "scanning files", "logging"
 USER, LOCK_FILE, BUILDING = "waiting for its user", "waiting for a lock file", "waiting for a build"
+DRAWING = "drawing indices from the sampler"
 TRAINING, VALIDATING, OWN = "training", "validating", "running its own code"
 LAUNCHED = "waiting for the ranks it has started"
 
@@ -56,6 +57,7 @@ TABLE = (
     Known(LOCK_FILE, ("filelock/",), ("acquire",)),
     Known(BUILDING, ("torch/utils/file_baton.py",), ("wait",)),
     Known(ENDING, LOADER_FILES, ("_shutdown_workers",)),
+    Known(DRAWING, LOADER_FILES, ("_next_index",)),
     Known(WAITING, LOADER_FILES, ("_try_get_data", "_get_data", "_next_data")),
     Known(STARTING, LOADER_FILES, ("__init__", "_get_iterator")),
     Known(FETCHING, FETCH_FILES, ("fetch",)),
@@ -77,7 +79,7 @@ MEETING = (
     Known(COLLECTIVE, ("torch/distributed/distributed_c10d.py",), ("init_process_group",)),
     Known(COLLECTIVE, ("torch/distributed/rendezvous.py", "torch/distributed/elastic/rendezvous/")),
 )
-MEANS, ENDS = (TRAINING, IMPORTING), (FETCHING, COMPILING, CHECKPOINT, LOGGING)  # what may be done for what
+MEANS, ENDS = (TRAINING, IMPORTING), (FETCHING, DRAWING, COMPILING, CHECKPOINT, LOGGING)  # what may be done for what
 FRAMEWORK_IDLE = (Known(USER, KERNELS), Known(USER, ("asyncio/base_events.py",), ("_run_once",)))
 
 

@@ -16,6 +16,9 @@ class Frame(msgspec.Struct, frozen=True, omit_defaults=True):
     function: str = ""
     native: bool = False
     locals: dict[str, str] = {}
+    # What the loops go over that stand in the endless loop around this line, where none of them is being gone through:
+    # by name, with what it is if that is empty ("[]"), else "".
+    loops: dict[str, str] = {}
 
     @property
     def name(self) -> str:

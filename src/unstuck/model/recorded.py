@@ -6,13 +6,13 @@ from typing import Any
 
 import msgspec
 
-from .beginning import Model
+from .beginning import HeldBack, Model
 from .between import Call, Compiled, Gap, Logger, Part
 from .distributed import Collective, Group, Phase, Prepared, Sampling, Span, Wrapped
 from .places import Place
 from .sources import DataFile, Source
 from .timing import Slowest, Timing
-from .told import Graph, Metric, Progress, Saved, StageNow
+from .told import Graph, Metric, Progress, Saved, Saving, StageNow
 
 
 class Spike(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -80,6 +80,8 @@ class Loader(msgspec.Struct, frozen=True, omit_defaults=True):
     timeout: float = 0.0
     sampler: str | None = None
     batch_sampler: str | None = None
+    sampler_at: Place | None = None  # where a sampler of somebody's own draws
+    sampler_holds: bool = False  # the dataset itself: it could read it
     collate_fn: str | None = None
     context: str | None = None
     attributes: dict[str, Any] = {}
@@ -115,6 +117,8 @@ class Loader(msgspec.Struct, frozen=True, omit_defaults=True):
     began: float | None = None  # when its first pass was asked for
     first: list[float] = []  # seconds that the first batches of its first pass were waited for, in order
     first_at: float | None = None  # when the first of them came
+    first_shapes: str = ""  # of that batch: types and shapes
+    first_device: str = ""
     drawing: Timing = Timing()  # indices from its sampler, in the main process
     gaps: list[Gap] = []  # the longest times between two batches, as far back as the recording has its details
     boundaries: list[Gap] = []  # from the last batch of a pass to the first of its next, the newest
@@ -142,6 +146,7 @@ class Fetching(msgspec.Struct, frozen=True, omit_defaults=True):
     digests: list[list[int]] = []
     dropped: int = 0  # samples of batches that remained incomplete at the end of a stream and were dropped
     states: list[State] = []
+    held_back: list[HeldBack] = []  # samples that its stream held back when the first batch of a pass was there
 
 
 class ShmFile(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -218,7 +223,8 @@ class Process(msgspec.Struct, frozen=True, omit_defaults=True):
     stages_now: list[StageNow] = []
     graphs: list[Graph] = []
     metrics: list[Metric] = []  # the newest of each name
-    saved: list[Saved] = []
+    saved: list[Saved] = []  # those that failed too
+    saving: list[Saving] = []  # at this moment
     attempt: int = 0  # of the run: a launcher that starts it anew counts them
     group: Group | None = None
     spans: list[Span] = []  # the newest, in the order of their beginning
@@ -234,12 +240,15 @@ class Process(msgspec.Struct, frozen=True, omit_defaults=True):
     model: Model | None = None
     first_sample: float | None = None  # of this process, loaded
     first_step: float | None = None
+    device: str = ""  # of its optimizer's parameters, at that step
     calls: list[Call] = []  # side work of its main thread, by name and line
     loggers: list[Logger] = []
     compiled: list[Compiled] = []  # the newest
+    collecting: Timing = Timing()  # garbage, since its first pass over a loader began
     sources: list[Source] = []
     data_files: list[DataFile] = []  # the first, and the newest
-    stage_cpu: dict[str, Timing] = {}  # processor time of each stage
+    stage_cpu: dict[str, Timing] = {}  # processor time of each stage; of readers and decoders, of one call in eight
+    staged: float = 0.0  # seconds of loading samples in stages, those inside of others not counted again
     slowest: list[Slowest] = []
     crash_beside: list[Place] = []  # the same of its main thread, where the thread that crashed was none of Python's
 

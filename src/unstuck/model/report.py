@@ -9,6 +9,7 @@ import msgspec
 from .beginning import Step
 from .evidence import Evidence
 from .places import Place
+from .timing import Slowest
 
 SCHEMA = 1
 
@@ -115,6 +116,24 @@ class Bottleneck(msgspec.Struct, frozen=True, omit_defaults=True):
     seen: list[str] = []
 
 
+class StageTime(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What one stage of loading samples cost, in all processes that load for one loader together."""
+
+    rank: int | None
+    loader: str
+    name: str  # as the user calls it; read or decode by a function that is known; process: the rest; collate
+    share: float  # of all loading
+    seconds: float
+    count: int
+    mean: float = 0.0
+    p50: float | None = None
+    p95: float | None = None
+    longest: float | None = None
+    processor: float | None = None  # share of its time in which it computed
+    kind: str = ""  # computing, reading, waiting, waiting for a processor; "": it cannot be told
+    slowest: list[Slowest] = []
+
+
 class RunName(msgspec.Struct, frozen=True):
     """Which run a report is about."""
 
@@ -136,6 +155,7 @@ class Report(msgspec.Struct, frozen=True):
     spent: list[Spent] = []
     bottleneck: Bottleneck | None = None
     start: list[Step] = []  # of the way to the first step, by rank
+    stages: list[StageTime] = []  # of loading, by loader, the most costly first
     not_checked: list[NotChecked] = []
     overhead: Overhead = Overhead()
     summary: str = ""

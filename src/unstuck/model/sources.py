@@ -25,6 +25,8 @@ class Source(msgspec.Struct, frozen=True, omit_defaults=True):
     at: float = 0.0  # of the first call
     last: float = 0.0  # when the newest ended
     since: float | None = None  # of the call that goes on
+    again: int = 0  # calls that brought nothing that had not been there before, at least
+    later: float = 0.0  # seconds of its calls after the first optimizer step, as far back as the recording has them
 
 
 class DataFile(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -35,4 +37,6 @@ class DataFile(msgspec.Struct, frozen=True, omit_defaults=True):
     groups: int | None = None  # row groups
     rows: int | None = None
     size: int | None = None
-    opened: int = 1  # times
+    opened: int = 1  # times, at least
+    number: int = 0  # in the list of files that the user's code goes through; 0: not known
+    listed: int = 0  # files in it

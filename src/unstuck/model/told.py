@@ -22,7 +22,7 @@ class Metric(msgspec.Struct, frozen=True, omit_defaults=True):
     """A value that the user's code or its logger told."""
 
     name: str
-    value: float
+    value: float | None  # None in a report that was saved: JSON has no word for NaN and the infinite
     step: int
     at: float
 
@@ -34,16 +34,34 @@ class Saved(msgspec.Struct, frozen=True, omit_defaults=True):
     at: float
     seconds: float
     size: int | None = None  # bytes that were there when it was done; None: not known
-    how: str = ""  # "together" by torch.distributed.checkpoint; "" by torch.save
+    how: str = ""  # "together" by torch.distributed.checkpoint, "safetensors"; "" by torch.save
     background: bool = False  # the training went on meanwhile: seconds are those it was held up
+    writing: float | None = None  # seconds that it took in the background; None: it did not, or goes on
     where: Place | None = None
     failed: str = ""  # the exception that left it, type and message
+    causes: list[str] = []  # what led to that, the same way
     errno: int = 0  # of the first OSError among its causes
-    free: int | None = None  # bytes on that disk right after it
+    free: int | None = None  # bytes on that disk right after it failed
+    total: int | None = None  # bytes of that disk
+    files: int | None = None  # files for which there was still room
+    limit: int | None = None  # largest file that the process may write (RLIMIT_FSIZE)
     inode: int = 0
-    # Looked at when the run is judged. None: nobody looked.
+    # Looked at when the run is judged, of the newest. None: nobody looked.
     there: bool | None = None  # the file, or one of that inode beside it
     size_now: int | None = None
+    whole: bool | None = None  # it ends as such a file does; None: it does not show
+
+
+class Saving(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A save that goes on, or did when its process ended."""
+
+    path: str
+    since: float
+    background: bool = False
+    where: Place | None = None
+    size: int | None = None  # bytes so far; looked at when the run is judged
+    expected: int | None = None  # bytes of the newest that was saved from the same line
+    seconds: float = 0.0  # for how long, at that moment
 
 
 class Progress(msgspec.Struct, frozen=True, omit_defaults=True):

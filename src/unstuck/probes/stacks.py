@@ -14,7 +14,9 @@ import msgspec
 
 from ..inside.format import THREAD
 from ..model.look import Frame, Stack
-from . import kernel
+from ..model.places import Place
+from ..model.questions import is_users
+from . import kernel, loops
 
 PATIENCE = 8.0  # seconds for one process; it takes a quarter of one
 AT_ONCE = 4
@@ -195,7 +197,15 @@ def _frame(frame: _Frame) -> Frame:
         function=frame.name,
         native=frame.module is not None,
         locals=known,
+        loops=_loops(frame),
     )
+
+
+def _loops(frame: _Frame) -> dict[str, str]:
+    """Of the user's own code only: a library's endless loops are its own business."""
+    if frame.module is not None or not is_users(Place(frame.filename, frame.line, frame.name)):
+        return {}
+    return loops.gone_over(frame.filename, frame.line, {one.name: one.repr or "" for one in frame.locals or ()})
 
 
 def _is_rank(one: _Local) -> bool:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple, Protocol
 
+import numpy as np
+
 from ..inside import format as f
 from ..inside.format import APART, Kind
 from ..model.between import Call
@@ -38,12 +40,11 @@ def named(text: str) -> Named:
 
 def calls(facts: Timed) -> list[Call]:
     """All lines that ever called, the most costly first."""
-    rows: list[list[int]] = facts.recording.events(Kind.CALL).tolist()
+    rows = facts.recording.events(Kind.CALL)
     times: dict[int, tuple[int, int]] = {}
-    for one in rows:
-        start, end = one[f.R_START], one[f.R_START] + one[f.R_DURATION]
-        first, last = times.get(one[f.R_KEY], (start, end))
-        times[one[f.R_KEY]] = min(first, start), max(last, end)
+    for key in np.unique(rows[:, f.R_KEY]).tolist():
+        mine = rows[rows[:, f.R_KEY] == key]
+        times[key] = int(mine[:, f.R_START].min()), int((mine[:, f.R_START] + mine[:, f.R_DURATION]).max())
     found = [_call(facts, key, times) for kind, key in facts.totals if kind == Kind.CALL]
     found += _never_ended(facts, {key for kind, key in facts.totals if kind == Kind.CALL})
     return sorted(found, key=lambda one: -one.timing.total)

@@ -13,15 +13,20 @@ from ..inside.format import Kind
 from ..model.recorded import Failure, Fetching, Loader, Process
 from ..model.timing import Timing
 from ..model.told import Progress, StageNow
-from . import ranks, told
+from . import beginning, ranks, told
 from .calls import calls
+from .collecting import collecting
+from .compiled import compiled
 from .crashes import crash_of
 from .data_facts import graphs, of_fetching, of_loader
 from .gaps import gaps
+from .loggers import loggers
 from .phases import phases
 from .prepared import prepared
 from .reader import FETCH_KINDS, LOADER_KINDS, BoardEntry, Recording
 from .sampling import sampling
+from .saved import saved, saving
+from .sources import data_files, sources
 from .wrapped import wrapped
 
 PHASES = {
@@ -55,7 +60,7 @@ class Facts:
         role = f.ROLES[header[f.H_ROLE]] if header[f.H_ROLE] < len(f.ROLES) else "other"
         ended = header[f.H_ENDED]
         traced, at = ranks.collectives(self.recording.path, self.run_started)
-        saved = told.saved(self.recording, self.notes, self.at)
+        known = saved(self)
         crash, beside = crash_of(self.recording.path)
         return Process(
             node=node_of(self.recording.path),
@@ -74,7 +79,7 @@ class Facts:
             alive=_is_alive(header[f.H_PID], header[f.H_STARTED]),
             loaders=self._loaders(),
             fetching=self._fetching(),
-            stages=self._by_name(Kind.STAGE),
+            **beginning.of_process(self),
             progress=[self._progress(entry) for entry in self.board if entry.kind == Kind.PROGRESS],
             optimizer_steps=header[f.H_STEPS],
             last_step=self.at(header[f.H_STEP_AT]) if header[f.H_STEPS] else None,
@@ -87,16 +92,22 @@ class Facts:
             thread_names_at_fork=self._thread_names(),
             graphs=graphs(self),
             metrics=told.metrics(self.recording, self.board, self.at),
-            saved=saved,
+            saved=known,
+            saving=saving(self, known),
             calls=calls(self),
+            compiled=compiled(self),
+            collecting=collecting(self),
+            loggers=loggers(self),
             crash=crash,
             crash_beside=beside,
             attempt=header[f.H_ATTEMPT],
             group=ranks.group(self),
             spans=ranks.spans(self),
             wrapped=wrapped(self),
-            phases=phases(self, saved, self.at),
+            phases=phases(self, known, self.at),
             prepared=prepared(self),
+            sources=sources(self),
+            data_files=data_files(self),
             collectives=traced,
             traced=at,
             stages_now=[self._stage_now(entry) for entry in self.board if entry.kind == Kind.STAGE and entry.a],
@@ -116,10 +127,6 @@ class Facts:
     def events(self, kind: int, key: int | None = None) -> list[list[int]]:
         """The same of frequent events, as far back as the ring goes."""
         return [one for one in self.recording.ring() if one[f.R_KIND] == kind and key in (None, one[f.R_KEY])]
-
-    def _by_name(self, kind: int) -> dict[str, Timing]:
-        keys = [key for known, key in self.totals if known == kind]
-        return {self.recording.string(key): self.timing(kind, key) for key in keys}
 
     def _loaders(self) -> list[Loader]:
         descriptions = {one[f.R_KEY]: one[f.R_A] for one in self.noted(Kind.LOADER)}
@@ -152,6 +159,7 @@ class Facts:
             "length": lengths[-1][f.R_B] - 1 if lengths else None,
             "failed": self.recording.string(failures[-1][f.R_B]) if failures else None,
             **of_loader(self, number),
+            **beginning.of_loader(self, number),
             "sampling": sampling(self, number),
             "pids": [one[f.R_A] for one in self.noted(Kind.WORKER, number)][-256:],
         }
@@ -182,6 +190,7 @@ class Facts:
             now_since=self.at(board.since) if board else 0.0,
             index=_index(board) if board and board.kind in (Kind.SAMPLE, Kind.COLLATE) else None,
             **of_fetching(self, number),
+            held_back=beginning.held_back(self, number),
         )
 
     def _skipped(self, number: int) -> dict[str, Any]:

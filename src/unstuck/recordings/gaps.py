@@ -26,6 +26,7 @@ from ..model.epochs import kind_of_pass
 from ..model.timing import Timing
 from .calls import Named, Timed, named
 from .passes import PassSeen, passes, rows
+from .saved import holds_up, place_of, saver
 
 Times = npt.NDArray[np.int64]
 Stretch = tuple[int, int, Named]  # of side work: when it began and ended
@@ -53,9 +54,11 @@ def _of_loader(facts: Timed, number: int, known: list[PassSeen]) -> dict[str, An
     starts, ends, batches = _bodies(facts, number)
     work = _work(facts, number, known)
     lengths = ends - starts
-    order = np.argsort(lengths)[::-1][:LONGEST]
+    longest = np.sort(
+        np.argpartition(lengths, -LONGEST)[-LONGEST:] if len(lengths) > LONGEST else np.arange(len(lengths))
+    )
     return {
-        "gaps": [_gap(facts, int(starts[one]), int(ends[one]), int(batches[one]), work) for one in sorted(order)],
+        "gaps": [_gap(facts, int(starts[one]), int(ends[one]), int(batches[one]), work) for one in longest],
         "boundaries": _boundaries(facts, number, known),
         "between": _summed(starts, ends, work),
         "between_of": _timing(lengths),
@@ -78,8 +81,8 @@ def _bodies(facts: Timed, number: int) -> tuple[Times, Times, Times]:
 
 def _asked_in_vain(facts: Timed, number: int) -> dict[int, int]:
     """When a batch was asked for and there was none any more, by pass."""
-    rows: list[list[int]] = facts.recording.events(Kind.PASS_END, number).tolist()
-    return {one[f.R_B]: one[f.R_START] for one in rows}
+    found: list[list[int]] = facts.recording.events(Kind.PASS_END, number).tolist()
+    return {one[f.R_B]: one[f.R_START] for one in found}
 
 
 def _last_body(waits: Times, number: int, ended: int) -> tuple[int, int, int] | None:
@@ -94,18 +97,22 @@ def _last_body(waits: Times, number: int, ended: int) -> tuple[int, int, int] | 
 
 def _work(facts: Timed, number: int, known: list[PassSeen], *extra: Stretch) -> Work:
     """Everything that is known of the main thread's time, outermost first: what lies within another is part of it."""
-    return _apart([*_calls(facts), *_waits_for_ranks(facts), *_loaders(facts, number, known), *extra])
+    few = [*_saves(facts), *_waits_for_ranks(facts), *_loaders(facts, number, known), *extra]
+    names = list(dict.fromkeys(one[2] for one in few))
+    at = {name: key for key, name in enumerate(names)}
+    ours = np.array([(begun, ended, at[name]) for begun, ended, name in few], dtype=np.int64).reshape(-1, 3)
+    called = facts.recording.events(Kind.CALL).astype(np.int64)
+    calls, keys = np.unique(called[:, f.R_KEY], return_inverse=True)
+    starts = called[:, f.R_START]
+    theirs = np.stack((starts, starts + called[:, f.R_DURATION], keys + len(names)), axis=1)
+    both = np.concatenate((ours, theirs))
+    return _apart(both, names + [named(facts.recording.string(int(one))) for one in calls])
 
 
-def _calls(facts: Timed) -> Iterator[Stretch]:
-    known: dict[int, Named] = {}
-    for one in facts.recording.events(Kind.CALL).tolist():
-        key = one[f.R_KEY]
-        if key not in known:
-            known[key] = named(facts.recording.string(key))
-        yield (*_when(one), known[key])
+def _saves(facts: Timed) -> Iterator[Stretch]:
     for one in rows(facts, Kind.SAVE):
-        yield (*_when(one), Named(CHECKPOINT, facts.recording.string(one[f.R_KEY]), None))
+        if holds_up(one[f.R_A]):
+            yield (*_when(one), Named(CHECKPOINT, saver(one[f.R_A]), place_of(facts.recording, one[f.R_C])))
     for one in facts.noted(Kind.COMPILED):
         yield (*_when(one), Named(COMPILE, "torch.compile", None))
 
@@ -128,14 +135,10 @@ def _when(row: list[int]) -> tuple[int, int]:
     return row[f.R_START], row[f.R_START] + row[f.R_DURATION]
 
 
-def _apart(found: list[Stretch]) -> Work:
-    found.sort(key=lambda one: (one[0], -one[1]))
-    starts = np.array([one[0] for one in found], dtype=np.int64)
-    ends = np.array([one[1] for one in found], dtype=np.int64)
-    names = list(dict.fromkeys(one[2] for one in found))
-    number = {name: at for at, name in enumerate(names)}
-    keys = np.array([number[one[2]] for one in found], dtype=np.int64)
-    covered = np.maximum.accumulate(np.concatenate(([0], ends)))[:-1] if len(ends) else ends
+def _apart(found: Times, names: list[Named]) -> Work:
+    """Rows of beginning, end and name."""
+    starts, ends, keys = found[np.lexsort((-found[:, 1], found[:, 0]))].T
+    covered = np.maximum.accumulate(np.concatenate((np.zeros(1, dtype=np.int64), ends)))[:-1]
     kept = starts >= covered
     return Work(starts[kept], ends[kept], keys[kept], names)
 
@@ -177,18 +180,21 @@ def _gap(facts: Timed, start: int, end: int, number: int, work: Work) -> Gap:
 def _boundaries(facts: Timed, number: int, known: list[PassSeen]) -> list[Gap]:
     """From the end of each pass to the first batch of the next one."""
     firsts, ended = _firsts(facts, number), _asked_in_vain(facts, number)
+    both = [one for one in sorted(ended) if one + 1 in firsts]
+    if not both:
+        return []
     begun = facts.recording.events(Kind.ITERATOR, number).tolist()
     extra: list[Stretch] = [(*_when(one), Named(STARTING, "", None)) for one in begun]
     extra += [(*_when(one), Named(FIRST_BATCH, "", None)) for one in firsts.values()]
     work = _work(facts, number, known, *extra)
-    both = [one for one in sorted(ended) if one + 1 in firsts]
     return [_gap(facts, ended[one], _when(firsts[one + 1])[1], one, work) for one in both[-BOUNDARIES:]]
 
 
 def _firsts(facts: Timed, number: int) -> dict[int, list[int]]:
     """The wait for the first batch of each pass."""
-    waits: list[list[int]] = facts.recording.events(Kind.WAIT, number).tolist()
-    return {one[f.R_B]: one for one in waits if one[f.R_A] == 0}
+    waits = facts.recording.events(Kind.WAIT, number)
+    first: list[list[int]] = waits[waits[:, f.R_A] == 0].tolist()
+    return {one[f.R_B]: one for one in first}
 
 
 def _timing(lengths: Times) -> Timing:

@@ -114,9 +114,11 @@ def _passed(one: PassSeen, kind: str, number: int, at: Callable[[int], float]) -
 
 
 def _checkpoints(saved: list[Saved], others: list[Phase]) -> list[Phase]:
-    """Files that were saved one right after the other are one checkpoint."""
+    """Files that were saved one right after the other are one checkpoint. In the background it is no stretch."""
     found: list[Phase] = []
     for one in saved:
+        if one.background or one.failed:
+            continue
         begun = found.pop().at if found and _same(found[-1], one, others) else one.at
         number = max((other.number for other in others if other.at <= begun), default=0)
         found.append(Phase(kind=CHECKPOINT, number=number, at=begun, ended=round(one.at + one.seconds, 3)))

@@ -58,6 +58,7 @@ class Recording:
         header = self._words
         self.header: list[int] = header[: f.H_WORDS].tolist()
         pairs = header[f.H_SECTIONS : f.H_SECTIONS + 12].tolist()
+        self._kept: dict[int, Words] = {}  # slots of a section that are whole
         self._sections = list(zip(pairs[0::2], pairs[1::2], strict=True))
 
     def seconds(self, moment: int) -> float:
@@ -95,6 +96,12 @@ class Recording:
         return ordered
 
     def _valid(self, section: int) -> Words:
+        found = self._kept.get(section)
+        if found is None:
+            found = self._kept[section] = self._filtered(section)
+        return found
+
+    def _filtered(self, section: int) -> Words:
         offset, count = self._sections[section]
         start = offset // f.WORD
         slots = self._words[start : start + count * f.RING_WORDS].reshape(count, f.RING_WORDS)

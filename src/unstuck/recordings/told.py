@@ -1,4 +1,4 @@
-"""What the training told of itself: its newest values, and what it saved."""
+"""What the training told of itself: its newest values."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from ..inside import format as f
 from ..inside.format import Kind
-from ..model.told import Metric, Saved
+from ..model.told import Metric
 from .reader import BoardEntry, Recording
 
 
@@ -21,16 +21,6 @@ def metrics(recording: Recording, board: list[BoardEntry], at: Callable[[int], f
     return [
         Metric(name=recording.string(key), value=_double(bits), step=step - 1, at=at(when))
         for key, (when, step, bits) in newest.items()
-    ]
-
-
-def saved(recording: Recording, notes: list[list[int]], at: Callable[[int], float]) -> list[Saved]:
-    """As far back as notes and ring go, oldest first."""
-    ring: list[list[int]] = recording.events(Kind.SAVE).tolist()
-    found = [one for one in notes if one[f.R_KIND] == Kind.SAVE] + ring
-    return [
-        Saved(path=recording.string(one[f.R_KEY]), at=at(one[f.R_START]), seconds=one[f.R_DURATION] / 1e9)
-        for one in sorted(found, key=lambda one: one[f.R_START])
     ]
 
 

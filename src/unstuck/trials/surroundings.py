@@ -1,4 +1,4 @@
-"""The surroundings a scenario asks for, made with the real thing: a memory cgroup, a small /dev/shm, a container."""
+"""The surroundings a scenario asks for, made with the real thing: a memory cgroup, a small disk, a container."""
 
 from __future__ import annotations
 
@@ -37,6 +37,9 @@ def surroundings(wanted: dict[str, str]) -> Iterator[Surroundings]:
     if "shm" in wanted:
         outside += [*_unshare("--mount"), "sh", "-c"]
         outside += [f'mount -t tmpfs -o size={size(wanted["shm"])} tmpfs /dev/shm && exec "$@"', "sh"]
+    if "disk" in wanted:  # a small one at /mnt
+        outside += [*_unshare("--mount"), "sh", "-c"]
+        outside += [f'mount -t tmpfs -o size={size(wanted["disk"])} tmpfs /mnt && exec "$@"', "sh"]
     if "descriptors" in wanted:
         outside += ["sh", "-c", f'ulimit -n {wanted["descriptors"]} && exec "$@"', "sh"]
     if "container" in wanted:

@@ -15,7 +15,9 @@ from rich.text import Text
 
 from ..model.phrases import duration, line, percent, size
 from ..model.report import Activity, Finding, Report, Spent
+from .loading import show_stages, show_start, wants_stages, wants_start
 
+START, STAGES = "start", "stages"  # sections that can be asked for
 MOST_RULES = 4  # that are named; more would bury the rest
 MOST_TIMES = 8  # rows: what comes after these is small
 STANDING = ("stuck", "unknown")  # states in which it matters where each rank stands
@@ -36,10 +38,12 @@ def finding_text(finding: Finding, width: int) -> str:
     return "\n".join(line.rstrip() for line in out.getvalue().splitlines()) + "\n"
 
 
-def show(report: Report, console: Console, folder: str = "") -> None:
+def show(report: Report, console: Console, folder: str = "", more: tuple[str, ...] = ()) -> None:
+    """`more`: sections that were asked for, start and stages. Else they are shown where they matter."""
     colour = COLOURS.get(report.state, "cyan")
     if _is_plain(report):
         _show_line(report, console, folder)
+        _show_loading(report, console, more)
         return
     console.print(Rule(f"[bold]unstuck[/bold] · [bold {colour}]{report.state}[/]", style=colour, align="left"))
     roots = [one for one in report.findings if one.role == "root"]
@@ -50,6 +54,8 @@ def show(report: Report, console: Console, folder: str = "") -> None:
     if not roots:
         console.print(_no_finding(report))
     _show_time(report, console)
+    matter = [name for name, wanted in ((START, wants_start), (STAGES, wants_stages)) if wanted(report)]
+    _show_loading(report, console, (*more, *matter))
     _show_footer(report, console, folder, roots)
 
 
@@ -102,6 +108,13 @@ def _no_finding(report: Report) -> Text:
     if report.state == "healthy":
         return Text("Nothing found.")
     return Text("No rule has found a cause. That does not mean that there is none.")
+
+
+def _show_loading(report: Report, console: Console, sections: tuple[str, ...]) -> None:
+    if START in sections:
+        show_start(report, console)
+    if STAGES in sections:
+        show_stages(report, console)
 
 
 def _show_time(report: Report, console: Console) -> None:

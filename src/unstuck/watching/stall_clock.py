@@ -27,6 +27,8 @@ DOING = {
     Kind.PROGRESS: "in the loop's body",
     Kind.SPAN: "waiting for other ranks",
     Kind.PHASE: "in a phase of its own",
+    Kind.SAVE: "saving a checkpoint",
+    Kind.COMPILED: "compiling",
     Kind.CALL: "in the loop's body",
     Kind.SOURCE: "reading data",
     Kind.SHUTDOWN: "ending its workers",

@@ -7,10 +7,10 @@ from types import ModuleType
 from typing import Any
 
 from .. import shutdowns
-from ..cursors import Cursor
+from ..cursors import FIRST, Cursor
 from ..format import Kind
 from ..guard import Guard, clean
-from ..loaders import begin_pass, entry_of, note_length, pass_begun, pass_failed, renew
+from ..loaders import begin_pass, entry_of, making, note_length, pass_begun, pass_failed, renew
 from ..patching import Undo, replace, together
 from ..process import process
 from ..recorder import clock
@@ -18,6 +18,7 @@ from ..recorder import clock
 MODULES = ("torch.utils.data.dataloader",)
 OWES = (
     Kind.LOADER, Kind.ITERATOR, Kind.WORKER, Kind.WAIT, Kind.FIRST_WAIT, Kind.BODY, Kind.PASS_END, Kind.SHUTDOWN,
+    Kind.EARLY, Kind.DRAWING,
 )  # fmt: skip
 
 
@@ -29,6 +30,7 @@ def install(module: ModuleType, guard: Guard) -> Undo:
         replace(loader, "__len__", lambda original: _len(original, guard)),
         replace(loader, "__iter__", lambda original: iterate(original, guard)),
         replace(iterator, "__next__", lambda original: _next(original, guard)),
+        replace(iterator, "_next_index", lambda original: _next_index(original, guard)),
         replace(module._MultiProcessingDataLoaderIter, "_shutdown_workers", lambda original: shutdown(original, guard)),
     )
 
@@ -103,12 +105,37 @@ def _next(original: Any, guard: Guard) -> Any:
                 cursor = renew(self)
             if cursor is not None:
                 cursor.arrives(start)
+                if cursor.batch <= FIRST and cursor.number == 1:
+                    cursor.early(start, data)
         except Exception as error:
             if guard.theirs(error):
                 raise
         return data
 
     return __next__
+
+
+def _next_index(original: Any, guard: Guard) -> Any:
+    """The time in the sampler, in as few words as will do: it runs for every batch there is."""
+
+    def _next_index(self: Any) -> Any:
+        start = clock()
+        try:
+            index = original(self)
+        except Exception as error:
+            clean(error)
+            raise
+        try:
+            cursor = self._unstuck
+            entry = making.entry if cursor is None else cursor.entry
+            if entry is not None:
+                entry.drawn.append(clock() - start)
+        except Exception as error:
+            if guard.theirs(error):
+                raise
+        return index
+
+    return _next_index
 
 
 def shutdown(original: Any, guard: Guard) -> Any:

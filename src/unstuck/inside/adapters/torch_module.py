@@ -1,21 +1,25 @@
-"""`torch.nn.Module.train`, which `eval` calls as well: whether the model is to train or to be evaluated."""
+"""`torch.nn.Module`: when models are made, and whether they are to train or to be evaluated (`eval` calls `train`)."""
 
 from __future__ import annotations
 
 from types import ModuleType
 from typing import Any
 
+from .. import models
 from ..format import Kind
 from ..guard import Guard, clean
 from ..modes import modes
-from ..patching import Undo, replace
+from ..patching import Undo, replace, together
 
 MODULES = ("torch.nn.modules.module",)
 OWES = (Kind.ITERATOR,)  # whose modes it is that this brings
 
 
 def install(module: ModuleType, guard: Guard) -> Undo:
-    return replace(module.Module, "train", lambda original: _train(original, module.torch, guard))
+    return together(
+        replace(module.Module, "train", lambda original: _train(original, module.torch, guard)),
+        models.install(module, guard),
+    )
 
 
 def _train(original: Any, torch: Any, guard: Guard) -> Any:

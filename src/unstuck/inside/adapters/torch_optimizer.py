@@ -10,6 +10,7 @@ from ..describe import type_name
 from ..format import H_STEP_AT, H_STEPS, ROLE_MAIN, Kind
 from ..graphs import census
 from ..guard import Guard
+from ..holdings import attributes_of
 from ..patching import Undo, together
 from ..process import process
 from ..recorder import Recorder, clock
@@ -62,8 +63,16 @@ def meet(optimizer: Any) -> Recorder | None:
     """The first step that goes into this process's recording."""
     recorder = process.recording(ROLE_MAIN)
     if recorder is not None:
-        recorder.note(Kind.OPTIMIZER, 0, clock(), 0, recorder.intern(type_name(optimizer) or ""))
+        text = recorder.intern(type_name(optimizer) or "")
+        recorder.note(Kind.OPTIMIZER, 0, clock(), 0, text, recorder.intern(_device(optimizer)))
     return recorder
+
+
+def _device(optimizer: Any) -> str:
+    """Where the first of its parameters is."""
+    groups = attributes_of(optimizer).get("param_groups")
+    first = groups[0].get("params") if type(groups) is list and groups and type(groups[0]) is dict else None
+    return str(first[0].device) if type(first) is list and first and hasattr(type(first[0]), "device") else ""
 
 
 def _is_nested(hook: FrameType) -> bool:

@@ -10,6 +10,7 @@ from .. import format as f
 from ..guard import Guard, clean
 from ..patching import Undo, replace, together
 from ..process import forget_old_workers, process
+from ..recorder import clock
 
 # StatefulDataLoader has a loop of its own, and takes it over by name.
 MODULES = (
@@ -34,12 +35,31 @@ class _Prepared:
         self.guard = guard
 
     def __call__(self, worker: int) -> None:
+        begun = clock()
+        self.guard.quietly(_init_begins, begun)
         try:
             self.function(worker)
         except Exception as error:
             self.guard.quietly(keep_init, error)
             clean(error)
             raise
+        self.guard.quietly(_init_ends, begun)
+
+
+def _init_begins(begun: int) -> None:
+    """As a stage: on the board while it lasts."""
+    recorder = process.recorder
+    if recorder is not None:
+        key = recorder.intern(f.WORKER_INIT)
+        recorder.board(recorder.board_slot(f.Kind.STAGE, key), f.Kind.STAGE, key, begun, 1)
+
+
+def _init_ends(begun: int) -> None:
+    recorder, now = process.recorder, clock()
+    if recorder is not None:
+        key = recorder.intern(f.WORKER_INIT)
+        recorder.total(recorder.total_slot(f.Kind.STAGE, key), now - begun)
+        recorder.board(recorder.board_slot(f.Kind.STAGE, key), f.Kind.STAGE, key, now)
 
 
 def keep_init(error: Exception) -> None:

@@ -11,7 +11,7 @@ class _WaitForTorch:
     """First on `sys.meta_path` until torch is imported."""
 
     @staticmethod
-    def find_spec(name, *_args, **_kwargs):
+    def find_spec(name, *args, **kwargs):
         # `importlib.util.find_spec("torch")` only asks whether there is a torch.
         if name == "torch" and sys._getframe(2).f_code.co_name != "find_spec":
             sys.meta_path.remove(_WaitForTorch)
@@ -20,6 +20,10 @@ class _WaitForTorch:
             except Exception as error:
                 if not _is_ours(error):
                     raise
+            # Whoever takes over stands in front of where this search has come to.
+            imports = sys.modules.get("_unstuck_inside.imports")
+            return imports.finder.find_spec(name, *args, **kwargs) if hasattr(imports, "finder") else None
+        return None
 
 
 def _load_inside():

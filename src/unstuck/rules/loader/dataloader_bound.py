@@ -3,9 +3,11 @@
 ## What it looks at
 For each loader that is trained on: how long every `next()` took against how long the loop's body took, the first batch
 of each pass left aside. Then what the time in the workers went into (the dataset's own code, collating, waiting for an
-index), how much of it was processor time, and how many processors the training may use. Where the waits come in
-stripes, one long wait in as many batches as there are workers, it says so: the workers started together and still work
-in step, so that their batches are ready at the same time. A larger prefetch_factor only smooths that.
+index), how much of it was processor time, and how many processors the training may use. Where stages of the work on
+a sample are known (`unstuck.stage`; readers of numpy, torch and Pillow), it says which takes most, and whether that one
+computes, reads or waits. Where the waits come in stripes, one long wait in as many batches as there are workers, it
+says so: the workers started together and still work in step, so that their batches are ready at the same time. A larger
+prefetch_factor only smooths that.
 
 Of a run that nobody recorded, `unstuck why PID --seconds N` samples the stacks: how often the loop was met waiting for
 data, and at which line of a sample its workers were met.
@@ -41,6 +43,7 @@ from ...model.recorded import Fetching, Loader, Process
 from ...model.report import Finding, Remedy, Subject, Symptom
 from ...model.rule import rule
 from ...model.spending import Time
+from ...model.stage_times import in_words
 from ...model.stripes import stripes
 from ...model.waiting import fetching as fetching_of
 from ...model.waiting import handing, waiting
@@ -71,7 +74,7 @@ def _recorded(evidence: Evidence) -> Iterator[Finding]:
         fetching, crowded = fetching_of(evidence, main, loader), _crowded(evidence, loader)
         yield Finding(
             cause=f"Training waits for data {percent(waited / looped)} of the time: {_why(loader, fetching)}",
-            seen=list(_seen(loader, fetching, crowded=crowded)),
+            seen=[*_seen(loader, fetching, crowded=crowded), *in_words(evidence, main, loader)],
             remedy=_remedy(loader, fetching, _cpus(evidence, main), crowded=crowded),
             node=main.node,
             rank=main.rank,

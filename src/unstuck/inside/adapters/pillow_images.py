@@ -1,0 +1,32 @@
+"""Pillow: opening an image, and reading and decoding its pixels, as stages of loading a sample."""
+
+from __future__ import annotations
+
+import functools
+from types import ModuleType
+from typing import Any
+
+from ..format import Kind
+from ..guard import Guard
+from ..patching import Undo, replace
+from ..stages import timed
+
+MODULES = ("PIL.Image", "PIL.ImageFile")
+OWES = (Kind.STAGE,)
+
+
+def install(module: ModuleType, guard: Guard) -> Undo:
+    if module.__name__ == "PIL.Image":
+        return replace(module, "open", lambda original: timed(original, "read (Image.open)", guard))
+    return replace(module.ImageFile, "load", lambda original: _load(original, guard))
+
+
+def _load(original: Any, guard: Guard) -> Any:
+    """Whatever is done with an image asks for its pixels first; only the first time is there something to do."""
+    decode = timed(original, "decode (Image.load)", guard)
+
+    @functools.wraps(original)
+    def load(self: Any) -> Any:
+        return decode(self) if getattr(self, "tile", None) else original(self)
+
+    return load

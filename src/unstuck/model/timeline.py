@@ -1,0 +1,189 @@
+"""The way of every rank to its first step: stretch by stretch, what each did and, while one goes on, what moves."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from .beginning import Step
+from .evidence import Evidence
+from .phrases import duration, many, short, size
+from .questions import host_of, workers_of
+from .recorded import Loader, Process
+from .sources import Source
+from .worker_start import worker_start
+
+INTERPRETER, IMPORTS, MODEL, LOADER, WORKERS = "interpreter", "imports", "model", "loader", "workers"
+FIRST_SAMPLE, FIRST_BATCH, FIRST_STEP, OWN = "first sample", "first batch", "first step", "own code"
+# Seconds that are usual for a training of some size. Only reading and tokenising have no such number: it depends on the
+# data, and on what has to be there before the first batch is.
+USUAL = {INTERPRETER: 2.0, IMPORTS: 15.0, MODEL: 10.0, LOADER: 5.0, WORKERS: 5.0, FIRST_STEP: 60.0}
+APART = 0.3  # seconds between two stretches that deserve a line of their own
+MUCH = 0.3  # of a run: a start that takes so much of it, and
+LONG = 60.0  # seconds, is worth telling though all is well
+MANY_RANKS = 8  # whose way is told
+
+
+class Mark(NamedTuple):
+    """Something that was reached."""
+
+    name: str
+    began: float | None  # None: when what was before it had ended
+    ended: float
+    told: str = ""
+
+
+def timeline(evidence: Evidence) -> list[Step]:
+    return [step for main in evidence.mains()[:MANY_RANKS] for step in _of(evidence, main)]
+
+
+def matters(steps: list[Step], ran: float) -> bool:
+    """It goes on, or has taken a large part of a run that is no short trial."""
+    taken = sum(one.seconds for one in steps if one.rank == steps[0].rank) if steps else 0.0
+    return any(one.going_on for one in steps) or (taken >= LONG and taken >= MUCH * ran)
+
+
+def _of(evidence: Evidence, main: Process) -> Iterator[Step]:
+    marks = sorted(_marks(evidence, main), key=lambda one: one.ended)
+    at = main.started if main.started is not None else main.opened
+    for mark in marks:
+        began = max(at, mark.began) if mark.began is not None else at
+        if began - at >= APART:
+            yield Step(main.rank, OWN, round(at, 3), round(began - at, 3), told=_between(main, at, began))
+        elif mark.began is None or began < at + APART:
+            began = at
+        lasted = round(max(mark.ended - began, 0.0), 3)
+        yield Step(main.rank, mark.name, round(began, 3), lasted, told=_usual(mark, began))
+        at = max(mark.ended, at)
+    if main.first_step is None and not main.optimizer_steps and not any(one.batches > 1 for one in main.loaders):
+        yield from _going_on(evidence, main, at)
+
+
+def _usual(mark: Mark, began: float) -> str:
+    usual = USUAL.get(mark.name)
+    much = f"usually at most {duration(usual)}" if usual is not None and mark.ended - began > usual else ""
+    return "; ".join(one for one in (mark.told, much) if one)
+
+
+def _marks(evidence: Evidence, main: Process) -> Iterator[Mark]:
+    if main.started is not None:
+        yield Mark(INTERPRETER, main.started, main.opened, "Python, and what is imported before torch")
+    if main.imported is not None:
+        yield Mark(IMPORTS, main.opened, main.imported, "import torch")
+    model = main.model
+    if model is not None and (main.first_step is None or model.ended <= main.first_step):
+        counted = f"{model.elements:,} parameters in {many(model.parameters, 'tensor')}"
+        yield Mark(MODEL, model.at, model.ended, counted)
+    loader = first_loader(main)
+    if loader is not None:
+        yield from _loader_marks(evidence, main, loader)
+    if main.first_step is not None:
+        yield Mark(FIRST_STEP, None, main.first_step, f"parameters on {main.device}" if main.device else "")
+
+
+def first_loader(main: Process) -> Loader | None:
+    """The loader that was asked for a batch first; if none was, the one that was made first."""
+    begun = [one for one in main.loaders if one.began is not None]
+    if begun:
+        return min(begun, key=lambda one: one.began or 0.0)
+    return min((one for one in main.loaders if one.made is not None), key=lambda one: one.made or 0.0, default=None)
+
+
+def _loader_marks(evidence: Evidence, main: Process, loader: Loader) -> Iterator[Mark]:
+    if loader.made is not None:
+        yield Mark(LOADER, None, loader.made, f"made at {short(loader.created)}" if loader.created else "")
+    ready = _ready(loader)
+    if loader.began is None or ready is None:
+        return
+    workers = worker_start(evidence, main, loader)
+    if workers is not None:
+        ready = max(ready, loader.began + workers.seconds)
+    if loader.num_workers or ready - loader.began >= APART:
+        most = f"most of it {workers.most}" if workers is not None and workers.seconds >= APART else ""
+        told = "; ".join(one for one in (_started(loader), most) if one)
+        yield Mark(WORKERS, loader.began, ready, told)
+    sample = _first_sample(evidence, main, loader)
+    if sample is not None and (loader.first_at is None or sample <= loader.first_at):
+        yield Mark(FIRST_SAMPLE, None, max(sample, ready))
+    if loader.first_at is not None:
+        looks = f"{loader.first_shapes} on {loader.first_device}" if loader.first_device else loader.first_shapes
+        yield Mark(FIRST_BATCH, None, loader.first_at, looks)
+
+
+def _ready(loader: Loader) -> float | None:
+    """When its iterator was there: the first batch was asked for right after."""
+    if loader.first_at is not None and loader.first:
+        return loader.first_at - loader.first[0]
+    return loader.began + loader.starts.mean if loader.began is not None and loader.starts.count else None
+
+
+def _started(loader: Loader) -> str:
+    how = f" by {loader.context}" if loader.context else ""
+    drawn = loader.drawing.longest
+    sampler = f"drawing the first indices took {duration(drawn)}" if drawn >= APART else ""
+    workers = f"{many(loader.num_workers, 'worker')}{how}" if loader.num_workers else "no workers"
+    return "; ".join(one for one in (workers, sampler) if one)
+
+
+def _first_sample(evidence: Evidence, main: Process, loader: Loader) -> float | None:
+    loading = workers_of(evidence, main, loader) if loader.num_workers else [main]
+    return min((one.first_sample for one in loading if one.first_sample is not None), default=None)
+
+
+def _between(main: Process, begun: float, ended: float) -> str:
+    """What is known of a stretch in code of the user's."""
+    group = main.group
+    if group is not None and group.ended is not None and begun <= group.at and group.ended <= ended + APART:
+        met = f"meeting the other ranks took {duration(group.ended - group.at)}"
+        return "; ".join([met, *_sources(main, begun, ended)])
+    return "; ".join(_sources(main, begun, ended))
+
+
+def _sources(main: Process, begun: float, ended: float) -> list[str]:
+    return [_source(one) for one in main.sources if one.at <= ended and one.last >= begun]
+
+
+def _source(one: Source) -> str:
+    made = f", {one.made:,} tokens" if one.made else ""
+    return f"{one.name}: {one.items:,} {'rows' if one.kind == 'rows' else 'documents'}{made}"
+
+
+def _going_on(evidence: Evidence, main: Process, at: float) -> Iterator[Step]:
+    """The stretch that the first step has not come out of."""
+    now = max(evidence.looked_at or 0.0, main.last_sign, at) if main.alive else main.ended or main.last_sign
+    name, told = _stands(evidence, main)
+    if now > at:
+        moving = "; ".join([told, *_moves(evidence, main)] if told else _moves(evidence, main))
+        yield Step(main.rank, name, at, round(now - at, 3), going_on=main.alive, told=moving)
+
+
+def _stands(evidence: Evidence, main: Process) -> tuple[str, str]:
+    loader = first_loader(main)
+    if main.started is not None and main.imported is None and main.threads_at_fork is None and not main.loaders:
+        return IMPORTS, ""
+    if loader is None or loader.began is None:
+        return OWN, ""
+    if loader.first_at is not None:
+        return FIRST_STEP, ""
+    if _ready(loader) is None:
+        return WORKERS, _started(loader)
+    sample = _first_sample(evidence, main, loader)
+    return (FIRST_SAMPLE if sample is None else FIRST_BATCH), _loaded(evidence, main, loader)
+
+
+def _loaded(evidence: Evidence, main: Process, loader: Loader) -> str:
+    loading = workers_of(evidence, main, loader) if loader.num_workers else [main]
+    samples = sum(one.samples for process in loading for one in process.fetching)
+    return f"{many(samples, 'sample')} loaded so far"
+
+
+def _moves(evidence: Evidence, main: Process) -> list[str]:
+    """Counters that tell a slow start from one that stands: what was told, read and computed meanwhile."""
+    told = [f"{one.name} {one.have:,} of {one.need:,} {one.unit}".rstrip() for one in main.progress if one.need]
+    told += [_source(one) for one in main.sources]
+    host = host_of(evidence, main)
+    seen = [one for sample in (host.samples if host else ()) for one in sample.processes if one.pid == main.pid]
+    read = [one.read for one in seen if one.read is not None]
+    cpu = [one.cpu for one in seen if one.cpu is not None]
+    told += [f"{size(read[-1])} read"] if read and read[-1] else []
+    return told + ([f"{duration(cpu[-1])} of processor time"] if cpu and cpu[-1] else [])

@@ -1,0 +1,92 @@
+"""What the endless loop around a line goes over, by the source of the program: `while True: for path in paths: …`."""
+
+from __future__ import annotations
+
+import ast
+import functools
+import os
+from collections.abc import Iterator, Sequence
+
+EMPTY = ("[]", "()", "{}", "set()", "0")  # as py-spy writes them; a number in `range(n)`
+LARGEST = 1 << 20  # bytes of a source file
+AWAY = (ast.Yield, ast.YieldFrom, ast.Return, ast.Break, ast.Raise, ast.Await)
+SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
+
+
+def gone_over(file: str, line: int, values: dict[str, str]) -> dict[str, str]:
+    """By name, what the inner loops go over, and how it reads if it is empty; "" where it is not known or not empty.
+
+    Only where an outer loop has no other way out, and the line is in none of the inner loops' bodies.
+    """
+    tree = _parsed(file, _changed(file))
+    loops = [one for one in ast.walk(tree) if isinstance(one, ast.While) and _around(one, line)] if tree else []
+    for outer in sorted(loops, key=lambda one: -one.lineno):
+        inner = [one for one in _inside(outer) if isinstance(one, ast.For | ast.While)]
+        if not inner or any(_in_body(one, line) for one in inner) or _leaves(outer, inner):
+            continue
+        names = [name for one in inner for name in _names(one)]
+        return {name: values[name] if values.get(name) in EMPTY else "" for name in names}
+    return {}
+
+
+@functools.lru_cache(maxsize=32)
+def _parsed(file: str, changed: float | None) -> ast.Module | None:
+    if changed is None:
+        return None
+    try:
+        with open(file, "rb") as source:
+            return ast.parse(source.read(LARGEST))
+    except (OSError, SyntaxError, ValueError, RecursionError):
+        return None
+
+
+def _changed(file: str) -> float | None:
+    try:
+        return os.stat(file).st_mtime
+    except (OSError, ValueError):
+        return None
+
+
+def _around(loop: ast.While, line: int) -> bool:
+    return loop.lineno <= line <= (loop.end_lineno or loop.lineno)
+
+
+def _in_body(loop: ast.For | ast.While, line: int) -> bool:
+    return loop.body[0].lineno <= line <= (loop.body[-1].end_lineno or 0) and line > loop.lineno
+
+
+def _inside(loop: ast.AST) -> Iterator[ast.AST]:
+    """Without what is inside of functions that are made there."""
+    for one in ast.iter_child_nodes(loop):
+        if not isinstance(one, SCOPES):
+            yield one
+            yield from _inside(one)
+
+
+def _leaves(outer: ast.While, inner: Sequence[ast.AST]) -> bool:
+    """There is a way out, or something is handed on, that does not depend on the inner loops."""
+    within = {id(one) for loop in inner for one in _inside(loop)}
+    return any(isinstance(one, AWAY) and id(one) not in within for one in _inside(outer))
+
+
+def _names(loop: ast.AST) -> list[str]:
+    """What it goes over: `paths`, `self.paths`, also in `enumerate(paths)`, `paths[a:]`, `range(len(paths))`."""
+    over = loop.iter if isinstance(loop, ast.For) else loop.test if isinstance(loop, ast.While) else None
+    if over is None:
+        return []
+    if isinstance(over, ast.Call):
+        found = [name for one in over.args for name in _plain(one)]
+        return found or [ast.unparse(over)[:60]]
+    if isinstance(over, ast.Compare):
+        return [name for one in (over.left, *over.comparators) if isinstance(one, ast.Call) for name in _plain(one)]
+    return _plain(over)
+
+
+def _plain(one: ast.AST) -> list[str]:
+    if isinstance(one, ast.Name | ast.Attribute):
+        return [ast.unparse(one)]
+    if isinstance(one, ast.Subscript):
+        return _plain(one.value)
+    if isinstance(one, ast.Call) and isinstance(one.func, ast.Name):
+        return [name for each in one.args for name in _plain(each)]
+    return []

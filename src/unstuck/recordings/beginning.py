@@ -1,0 +1,119 @@
+"""How a recorded process began: its interpreter, its imports, its model, its loaders, its first samples and batches."""
+
+from __future__ import annotations
+
+import os
+from typing import Any, Protocol
+
+import msgspec
+
+from ..inside import format as f
+from ..inside.format import Kind
+from ..model.beginning import HeldBack, Model
+from ..model.timing import Slowest, Timing
+from .reader import BoardEntry, Recording
+
+TICKS = os.sysconf("SC_CLK_TCK")  # a second
+
+
+class Begun(Protocol):
+    """A recording with times counted from the beginning of the run."""
+
+    recording: Recording
+    board: list[BoardEntry]
+    totals: dict[tuple[int, int], list[int]]
+
+    def at(self, moment: int) -> float: ...
+    def noted(self, kind: int, key: int | None = None) -> list[list[int]]: ...
+    def timing(self, kind: int, key: int) -> Timing: ...
+
+
+def of_process(facts: Begun) -> dict[str, Any]:
+    header = facts.recording.header
+    steps = facts.noted(Kind.OPTIMIZER)
+    return {
+        "started": _started(facts),
+        "imported": _moment(facts, f.H_IMPORTED),
+        "model": _model(facts) if header[f.H_ROLE] == f.ROLE_MAIN else None,
+        "first_sample": _moment(facts, f.H_FIRST_SAMPLE),
+        "first_step": facts.at(steps[0][f.R_START]) if steps else None,
+        "device": facts.recording.string(steps[0][f.R_B]) if steps else "",
+        "stages": _by_name(facts, Kind.STAGE),
+        "staged": facts.totals.get((Kind.STAGE, 0), [0])[0] / 1e9,
+        "stage_cpu": _by_name(facts, Kind.STAGE_CPU),
+        "slowest": _slowest(facts),
+    }
+
+
+def of_loader(facts: Begun, number: int) -> dict[str, Any]:
+    made = facts.noted(Kind.LOADER, number)
+    early = sorted(facts.noted(Kind.EARLY, number), key=lambda one: one[f.R_A])
+    first = early[0] if early and not early[0][f.R_A] else None
+    looks = msgspec.json.decode(facts.recording.string(first[f.R_B]) or "{}", type=dict[str, str]) if first else {}
+    return {
+        "made": facts.at(made[0][f.R_START]) if made else None,
+        "began": _began(facts, number),
+        "first": [one[f.R_DURATION] / 1e9 for one in early],
+        "first_at": facts.at(first[f.R_START] + first[f.R_DURATION]) if first else None,
+        "first_shapes": looks.get("shapes", ""),
+        "first_device": looks.get("device", ""),
+        "drawing": facts.timing(Kind.DRAWING, number),
+    }
+
+
+def held_back(facts: Begun, number: int) -> list[HeldBack]:
+    """What a stream held back when the first batch of a pass was there."""
+    found = []
+    for one in facts.noted(Kind.HELD, number):
+        told = msgspec.json.decode(facts.recording.string(one[f.R_B]) or "{}", type=dict[str, Any])
+        if told:
+            number, at = one[f.R_A], facts.at(one[f.R_START])
+            found.append(msgspec.convert({**told, "number": number, "at": at}, HeldBack, strict=False))
+    return found
+
+
+def _started(facts: Begun) -> float | None:
+    """The kernel counts from boot, as the clock does unless the machine has slept meanwhile."""
+    header = facts.recording.header
+    began = header[f.H_STARTED] * 1_000_000_000 // TICKS
+    return facts.at(began) if 0 < began <= header[f.H_MONOTONIC] else None
+
+
+def _moment(facts: Begun, word: int) -> float | None:
+    moment = facts.recording.header[word]
+    return facts.at(moment) if moment else None
+
+
+def _model(facts: Begun) -> Model | None:
+    begun, ended, parameters, elements = (
+        facts.recording.header[word] for word in (f.H_MODEL_BEGUN, f.H_MODEL_ENDED, f.H_PARAMETERS, f.H_ELEMENTS)
+    )
+    return Model(facts.at(begun), facts.at(ended), parameters, elements) if begun and ended else None
+
+
+def _began(facts: Begun, number: int) -> float | None:
+    """When the first pass was asked for: the notes keep the first ones; of one that is being set up the board knows."""
+    passes = [one[f.R_START] for one in facts.noted(Kind.ITERATOR, number) if one[f.R_A] == 1]
+    board = [one.since for one in facts.board if one.kind == Kind.ITERATOR and one.key == number and one.b == 1]
+    found = passes or board
+    return facts.at(min(found)) if found else None
+
+
+def _by_name(facts: Begun, kind: int) -> dict[str, Timing]:
+    keys = [key for known, key in facts.totals if known == kind and key]
+    return {facts.recording.string(key): facts.timing(kind, key) for key in keys}
+
+
+def _slowest(facts: Begun) -> list[Slowest]:
+    """The newest of each stage, which is the slowest."""
+    newest = {one[f.R_KEY]: one for one in facts.noted(Kind.SLOWEST)}
+    return [
+        Slowest(
+            stage=facts.recording.string(key),
+            seconds=one[f.R_DURATION] / 1e9,
+            item=facts.recording.string(one[f.R_A]),
+            index=one[f.R_B] - 1 if 0 < one[f.R_B] < f.MASK >> 1 else None,
+            at=facts.at(one[f.R_START]),
+        )
+        for key, one in newest.items()
+    ]
