@@ -17,6 +17,7 @@ from unstuck.model.acquitted import acquitted
 from unstuck.model.between import Call, Gap, Logger, Part
 from unstuck.model.evidence import Evidence, Host, Memory, Run, Sample
 from unstuck.model.loggers import kind_of, library
+from unstuck.model.look import Seen, Task
 from unstuck.model.places import Place
 from unstuck.model.recorded import Loader, Process
 from unstuck.model.report import Finding, Remedy
@@ -211,3 +212,23 @@ def test_the_log_tells_mode_failures_and_what_a_pass_spent(tmp_path):
         "[Rank 1] ✗ ERROR in wandb.log at /code/train.py:30: TypeError: no dictionary",
         "[Rank 1] [LOGGER] pass 1 over loader 1: 4 calls of wandb.log, 1.2 ms in all, 300 µs at most (non-blocking)",
     ]
+
+
+def test_a_loop_without_a_dataloader_is_counted_by_its_optimizer_steps():
+    calls = [Call("http", "POST host:80", LINE, timing(STEPS, 0.1), at=10.0, last=50.0)]
+    main = Process("a", 10, 1, "main", calls=calls, optimizer_steps=STEPS, first_step=10.0, last_step=50.0)
+    (only,) = found(Evidence(run=Run("x"), recording=[main]))
+
+    assert (only.rule, "50 % of its time in POST host:80" in only.cause) == ("logger-in-hot-loop", True)
+
+
+@pytest.mark.parametrize("busy", [{"written": 200_000}, {"tasks": [Task(10, cpu=0.9)]}])
+def test_a_call_that_sends_or_computes_is_no_call_that_stands(busy):
+    calls = [Call("logger", "mlflow.log_artifact", LINE, since=20.0)]
+    main = Process("a", 10, 1, "main", loaders=[Loader(1, batches=9, passes=1, now="between passes")], calls=calls)
+
+    def judged(**facts: object) -> list[str]:
+        seen = Seen("a", 10, 1, "main", looked=1.0, **facts)  # type: ignore[arg-type]
+        return [one.rule for one in found(Evidence(Run("x"), [main], processes=[seen], looked_at=40.0))]
+
+    assert (judged(), judged(**busy)) == (["logger-blocks-epoch-end"], [])

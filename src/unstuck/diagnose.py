@@ -13,13 +13,13 @@ from .model.bottleneck import bottleneck
 from .model.evidence import Evidence
 from .model.look import Stall
 from .model.marks import meaning
-from .model.report import Finding, NotChecked, Overhead, Report, RunName, Symptom, Training
+from .model.report import Ahead, NotChecked, Overhead, Report, RunName, Symptom, Training
 from .model.rule import Judgement
 from .model.spending import spending
 from .model.stage_times import stage_times
 from .model.standing import needs_patience, stands
 from .model.summary import summary
-from .model.timeline import timeline
+from .model.timeline import timeline, way_to_first_step
 from .probes import attempts, flight, journal, live, saved, snapshots, tree
 from .probes.look import Look, Tell
 from .rules.discovery import all_rules
@@ -92,10 +92,11 @@ def diagnose_stall(folder: Path, pid: int, stall: Stall) -> Report:
     return report_on(live.added(evidence, live.look_at(evidence, pids, lambda _: None)))
 
 
-def foretold(folder: Path) -> list[Finding]:
-    """What will go wrong with a run that goes on, as its recording shows it."""
-    rules = all_rules()
-    return [one for one in report_on(_asked(folder)).findings if one.role == "root" and rules[one.rule].foretells]
+def foretold(folder: Path) -> Ahead:
+    """What will go wrong with a run that goes on, as its recording shows it, and how far it is on its way to start."""
+    rules, report = all_rules(), report_on(_asked(folder))
+    findings = [one for one in report.findings if one.role == "root" and rules[one.rule].foretells]
+    return Ahead(findings, [way_to_first_step(one) for one in report.start if one.going_on])
 
 
 def trainings(tell: Tell) -> list[Training]:

@@ -8,10 +8,11 @@ from typing import NamedTuple
 
 from .between import HTTP, LOGGER, Call, Gap, Logger, Part
 from .evidence import Evidence
+from .look import Seen
 from .phrases import duration, many, short
 from .places import Place
 from .recorded import Loader, Process
-from .standing import LONG
+from .standing import BUSY, LONG, descendants
 from .waiting import waiting
 
 LOGGING = (LOGGER, HTTP)
@@ -22,17 +23,20 @@ MEDIA_NAMES = (
     "log_image", "log_figure", "log_table", "log_artifact",
 )  # fmt: skip
 SCALAR_NAMES = ("wandb.log", "wandb.save")
+OFTEN = 0.1  # of the steps: what is called more seldom need not be called by the loop
 SITES = 6  # lines that are told one by one
+TIMES = 3  # what the longest so far took: a call may take longer than ever
+SENDS = 4096  # bytes a second: signs of life, and questions to a process beside, are a few hundred
 
 
 class Loop(NamedTuple):
-    """What the loop over one loader spent in loggers, without the one call of each line that took longest.
+    """What the loop over one loader, or over anything else, spent in loggers, without the longest call of each line.
 
     The first call of a line often sets something up: that is no cost of a step.
     """
 
     main: Process
-    loader: Loader
+    loader: Loader | None
     parts: list[Part]  # the most costly first
     spent: float  # seconds, as far back as the recording has details
     steps: int  # that these are of
@@ -63,6 +67,21 @@ def loops(evidence: Evidence) -> Iterator[Loop]:
                 waits = waiting(loader)
                 looped = bodies + waits.waited / max(waits.steps, 1) * steps
                 yield Loop(main, loader, parts, spent, steps, looped)
+        if not any(one.batches for one in main.loaders):
+            yield from _by_steps(main)
+
+
+def _by_steps(main: Process) -> Iterator[Loop]:
+    """Where batches come from something else than a DataLoader, the optimizer's steps are the loop."""
+    first, last = main.first_step, main.last_step
+    if first is None or last is None or main.optimizer_steps < 2:
+        return
+    calls = [one for one in main.calls if one.what in LOGGING and first <= one.last and one.timing.count > 1]
+    calls = [one for one in calls if one.timing.count >= main.optimizer_steps * OFTEN]
+    parts = [Part(one.what, one.name, one.timing.total, one.timing.count, one.where) for one in calls]
+    if parts:
+        spent = sum(max(one.seconds - _longest(main, one), 0.0) for one in parts)
+        yield Loop(main, None, parts, spent, main.optimizer_steps, last - first)
 
 
 def _longest(main: Process, part: Part) -> float:
@@ -138,14 +157,22 @@ class Standing(NamedTuple):
 
 
 def never_back(evidence: Evidence) -> Iterator[Standing]:
-    """Calls that went on when the run was looked at, for much longer than they ever took."""
+    """Calls that went on when the run was looked at, for much longer than they ever took, and did nothing."""
     looked = evidence.looked_at
     for main in evidence.mains() if looked is not None else ():
+        seen = next((one for one in evidence.processes or () if one.pid == main.pid), None)
         for one in main.calls:
             if one.what in LOGGING and one.since is not None and looked is not None:
                 seconds = looked - one.since
-                if seconds >= max(LONG, 3 * one.timing.longest):
+                if seconds >= max(LONG, TIMES * one.timing.longest) and not (seen and gets_on(evidence, seen)):
                     yield Standing(main, one, seconds)
+
+
+def gets_on(evidence: Evidence, seen: Seen) -> bool:
+    """It computes or sends, by itself or through a process of the logger's: that takes its time, but does not stand."""
+    helpers = [one for one in descendants(evidence, seen.pid) if one.role not in ("worker", "watcher")]
+    sends = any(one.written > SENDS * max(one.looked, 1.0) for one in (seen, *helpers))
+    return sends or (seen.looked > 0 and seen.main_task.cpu > BUSY * seen.looked)
 
 
 def without_wandb(evidence: Evidence) -> str:

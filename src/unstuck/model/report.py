@@ -164,6 +164,13 @@ class Report(msgspec.Struct, frozen=True):
     schema: int = SCHEMA
 
 
+class Ahead(msgspec.Struct, frozen=True):
+    """What a look at a run that goes on has to say."""
+
+    findings: list[Finding] = []  # of what will go wrong
+    start: list[str] = []  # how far its ranks are on their way to the first step
+
+
 class Training(msgspec.Struct, frozen=True):
     """One training on this machine, as a list shows it."""
 

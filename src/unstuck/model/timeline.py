@@ -37,6 +37,13 @@ def timeline(evidence: Evidence) -> list[Step]:
     return [step for main in evidence.mains()[:MANY_RANKS] for step in _of(evidence, main)]
 
 
+def way_to_first_step(step: Step) -> str:
+    """`rank 0 has not come to its first step yet: first batch for 34 s; 12 samples loaded so far`."""
+    whose = "" if step.rank is None else f"rank {step.rank}: "
+    told = f"; {step.told}" if step.told else ""
+    return f"{whose}not at its first step yet: {step.name} for {duration(step.seconds)}{told}"
+
+
 def matters(steps: list[Step], ran: float) -> bool:
     """It goes on, or has taken a large part of a run that is no short trial."""
     taken = sum(one.seconds for one in steps if one.rank == steps[0].rank) if steps else 0.0

@@ -11,6 +11,7 @@ from ..inside.format import Kind
 
 AT_FIRST = 8  # board entries that are read; more where these are all in use
 GUARDS = 8 * f.WORD  # of each entry: its version and live words, which change with all that happens
+LOADER = (Kind.LOADER, Kind.ITERATOR, Kind.WAIT, Kind.BODY, Kind.PASS_END, Kind.SHUTDOWN)
 PHASES = {Kind.WAIT: (Kind.WAIT, Kind.BODY), Kind.FETCH: (Kind.FETCH, Kind.SAMPLE, Kind.COLLATE, Kind.IDLE)}
 
 
@@ -48,6 +49,18 @@ class Board:
         if guards and any(guards[-1]) and self._count < self._entries:
             self._count = self._entries
         return b"".join(guards) + self._read(f.H_STEPS * f.WORD, 2 * f.WORD)
+
+    def begun(self) -> bool:
+        """It has made a step, or a loader of its has given two batches."""
+        if self._word(f.H_STEPS):
+            return True
+        data = self._read(self._board, self._entries * f.BOARD_ENTRY)
+        for at in range(0, len(data), f.BOARD_ENTRY):
+            live = struct.unpack_from("<8Q", data, at)
+            (kind,) = struct.unpack_from("<Q", data, at + GUARDS + (live[0] & 1) * f.BOARD_COPY)
+            if live[0] and kind in LOADER and live[f.L_ONE] > 1:
+                return True
+        return False
 
     def newest(self) -> tuple[int, int, int]:
         """Kind, key and time since when of what the process turned to last. Kind 0: nothing yet."""

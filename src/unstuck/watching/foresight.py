@@ -12,9 +12,10 @@ from typing import IO
 
 import msgspec
 
-from ..model.report import Finding
+from ..model.report import Ahead
 
 AT = (8.0, 60.0, 300.0, 900.0, 3600.0)  # seconds for which its ranks got on: later, what is known hardly changes
+STARTING = (20.0, 60.0, 300.0, 900.0, 3600.0)  # seconds after which a run without a first step is asked how far it is
 LONGEST = 2.0  # seconds between two ticks that count
 
 
@@ -25,16 +26,27 @@ class Foresight:
         self._folder = folder
         self._say = say
         self._due = list(AT)
+        self._starting = list(STARTING)
+        self._wanted = False  # somebody waits to hear how far it is
         self._looking: subprocess.Popen[bytes] | None = None
         self._answer: IO[bytes] = io.BytesIO()
         self._told: set[str] = set()
         self._before = 0.0
         self._got_on = 0.0
 
-    def tick(self, age: float, ranks: int) -> None:
-        """`ranks` that get on. Only where there are several: what a single process does wrong shows by itself."""
+    def tick(self, age: float, ranks: int, *, begun: bool) -> None:
+        """`ranks` that get on, and whether one of them has come to its first step.
+
+        What will go wrong is only asked where there are several: what one process does wrong shows by itself.
+        """
         self._finish()
         passed, self._before = age - self._before, age
+        if begun:
+            self._starting.clear()
+        elif ranks and self._looking is None and self._starting and age >= self._starting[0]:
+            self._starting = [one for one in self._starting if one > age]
+            self._wanted = True
+            self._look()
         if ranks < 2:
             return
         self._got_on += min(passed, LONGEST)
@@ -64,10 +76,14 @@ class Foresight:
         said = self._answer.read()
         self.close()
         try:
-            findings = msgspec.json.decode(said, type=list[Finding])
+            ahead = msgspec.json.decode(said, type=Ahead)
         except msgspec.DecodeError:  # it was killed, or the run has ended meanwhile
             return
-        for one in findings:
+        if self._wanted:
+            self._wanted = False
+            for told in ahead.start:
+                self._say(told)
+        for one in ahead.findings:
             if one.rule not in self._told:
                 self._told.add(one.rule)
                 self._say(f"{one.cause} {one.remedy.text} (unstuck why {self._folder})")
@@ -87,10 +103,10 @@ def main(folder: Path) -> int:
     from ..errors import UserError
 
     try:
-        findings = foretold(folder)
+        ahead = foretold(folder)
     except UserError:
         return 2
-    sys.stdout.buffer.write(msgspec.json.encode(findings))
+    sys.stdout.buffer.write(msgspec.json.encode(ahead))
     return 0
 
 

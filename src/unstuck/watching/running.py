@@ -159,7 +159,7 @@ class Watch:
         last = self.following.last
         self._glances.tick(time.time(), {one.pid: one.waits for one in last.processes} if last else {})
         if self.stalls.report is None:
-            self._foresight.tick(self.following.now(), self.stalls.ranks())
+            self._foresight.tick(self.following.now(), self.stalls.ranks(), begun=self.stalls.recorded.begun())
         if self.stalls.wants_stop:
             self.stopping = Stopping(self._pid, self.following.alive() | set(tree.Tree().below(self._pid)))
 

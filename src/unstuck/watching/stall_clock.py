@@ -82,6 +82,10 @@ class StallClock:
     def pids(self) -> list[int]:
         return [pid for pid, _ in self.each()]
 
+    def begun(self) -> bool:
+        """One of them has made a step, or has had two batches."""
+        return any(rank.board.begun() for rank in self._ranks.values())
+
     def anyone(self) -> bool:
         """Anything at all is recorded: a launcher, a rank, a worker."""
         return bool(self._boards)

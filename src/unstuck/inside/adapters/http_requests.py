@@ -16,7 +16,7 @@ from typing import Any
 
 from ..calls import Open, begin, calls
 from ..format import Kind
-from ..guard import Guard, clean
+from ..guard import Guard, clean, is_library
 from ..patching import Undo, replace, together
 from ..process import process
 from ..recorder import clock
@@ -97,14 +97,10 @@ def _begin(connection: Any, frame: FrameType) -> Open | None:
 
 
 def _caller(frame: FrameType | None) -> FrameType | None:
-    """Out of the client's own code: by its frame, the lines that call are told apart."""
-    while frame is not None and _is_clients(frame.f_code.co_filename):
+    """Out of the libraries' code: by its frame, the lines that call are told apart."""
+    while frame is not None and is_library(frame.f_code.co_filename):
         frame = frame.f_back
     return frame
-
-
-def _is_clients(file: str) -> bool:
-    return any(part in file for part in ("/http/client.py", "/urllib/request.py", "/urllib3/", "/requests/"))
 
 
 sent = Sent()

@@ -2,7 +2,7 @@
 
 torch has callbacks for the begin and the end, but none that tells the function or the reason. So the one function is
 wrapped that every compilation goes through, and what it asks on its way: the guards that failed, and whether there were
-too many. They have had these names since torch 2.2; what is missing is left out.
+too many. Their names differ between versions of torch (tried: 2.13); what is missing is left out.
 """
 
 from __future__ import annotations
@@ -20,16 +20,20 @@ from ..recorder import Recorder, clock
 
 MODULES = ("torch._dynamo.convert_frame",)
 OWES = (Kind.COMPILED,)
-REASONS = ("get_and_maybe_log_recompilation_reasons", "get_and_maybe_log_recompilation_reason")  # since 2.7, before
-LIMITS = ("exceeds_recompile_limit", "exceeds_cache_size_limit")  # since 2.6, before
+REASONS = ("get_and_maybe_log_recompilation_reasons", "get_and_maybe_log_recompilation_reason")  # newer, older
+LIMITS = ("exceeds_recompile_limit", "exceeds_cache_size_limit")  # newer, older
 NOTED = 500  # compilations that are told one by one
 LONGEST = 400  # characters of a reason
 
 
 class Compiling:
-    """What is known of the compilation that goes on. torch has a lock around it: there is one at a time."""
+    """What is known of the compilation that goes on. torch has a lock around it: there is one at a time.
+
+    Up to torch 2.3 the guards and the limit are asked for right before it, and it does not come if there were too many.
+    """
 
     def __init__(self) -> None:
+        self.code: object = None  # of the function whose guards failed
         self.reasons: object = None
         self.limited = False
         self.count = 0
@@ -63,7 +67,7 @@ def _begins() -> int | None:
     recorder = process.recorder
     if recorder is None or recorder.words[H_ROLE] != ROLE_MAIN or _now.depth:
         return None
-    _now.reasons, _now.limited, _now.depth = None, False, 1
+    _now.limited, _now.depth = False, 1
     start = clock()
     recorder.board(recorder.board_slot(Kind.COMPILED), Kind.COMPILED, 0, start, 1)
     return start
@@ -76,39 +80,51 @@ def _ends(code: object, start: int) -> None:
         return
     now = clock()
     recorder.total(recorder.total_slot(Kind.COMPILED), now - start)
-    if _now.count < NOTED and isinstance(code, CodeType):
-        _now.count += 1
-        recorder.note(Kind.COMPILED, 0, start, now - start, _facts(recorder, code))
+    _note(recorder, code, start, now - start)
     recorder.board(recorder.board_slot(Kind.COMPILED), Kind.COMPILED, 0, 0)
     recorder.cost(clock() - now)
 
 
+def _note(recorder: Recorder, code: object, start: int, took: int) -> None:
+    if _now.count < NOTED and isinstance(code, CodeType):
+        _now.count += 1
+        recorder.note(Kind.COMPILED, 0, start, took, _facts(recorder, code))
+    _now.code = _now.reasons = None
+
+
 def _facts(recorder: Recorder, code: CodeType) -> int:
     known = {"file": code.co_filename, "line": code.co_firstlineno, "function": code.co_name}
-    reasons = _now.reasons if isinstance(_now.reasons, (list, tuple)) else [_now.reasons]
-    known["reason"] = (
-        str(reasons[0])[:LONGEST] if reasons and reasons[0] else "again" if _now.reasons is not None else ""
-    )
+    if _now.code == code:  # its guards failed
+        found = _now.reasons[:1] if isinstance(_now.reasons, (list, tuple)) else [_now.reasons]
+        known["reason"] = str(found[0])[:LONGEST] if found and found[0] else "one of its guards"
     known["limited"] = _now.limited
     return recorder.intern(json.dumps(known, ensure_ascii=False))
 
 
 def _reasons(original: Any, guard: Guard) -> Any:
     def reasons(*args: Any, **kwargs: Any) -> Any:
-        found = original(*args, **kwargs)
-        guard.quietly(_keep_reasons, found)
+        try:
+            found = original(*args, **kwargs)
+        except Exception as error:
+            clean(error)
+            raise
+        guard.quietly(_keep_reasons, found, args[1] if len(args) > 1 else kwargs.get("frame"))
         return found
 
     return reasons
 
 
-def _keep_reasons(found: object) -> None:
-    _now.reasons = found if found is not None else ()
+def _keep_reasons(found: object, frame: object) -> None:
+    _now.code, _now.reasons = getattr(frame, "f_code", None), found
 
 
 def _limits(original: Any, guard: Guard) -> Any:
     def limits(*args: Any, **kwargs: Any) -> Any:
-        found = original(*args, **kwargs)
+        try:
+            found = original(*args, **kwargs)
+        except Exception as error:
+            clean(error)
+            raise
         guard.quietly(_keep_limit, found)
         return found
 
@@ -118,6 +134,9 @@ def _limits(original: Any, guard: Guard) -> Any:
 def _keep_limit(found: object) -> None:
     exceeded = found[0] if isinstance(found, tuple) and found else found
     _now.limited = exceeded is True
+    recorder = process.recorder
+    if _now.limited and not _now.depth and recorder is not None and recorder.words[H_ROLE] == ROLE_MAIN:
+        _note(recorder, _now.code, clock(), 0)
 
 
 _now = Compiling()

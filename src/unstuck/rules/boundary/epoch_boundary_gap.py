@@ -70,6 +70,7 @@ class Boundary(NamedTuple):
         "next-iter-every-step", "sampler-reads-data", "shuffle-buffer-large", "loader-always-slow",
         "stuck-in-user-code", "stdout-pipe-full",
     ),
+    fallback=True,
 )  # fmt: skip
 def check(evidence: Evidence) -> Iterator[Finding]:
     found = [_boundary(evidence, main, loader) for main in evidence.mains() for loader in main.loaders]

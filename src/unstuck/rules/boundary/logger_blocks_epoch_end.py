@@ -45,7 +45,7 @@ from ...model.waiting import lasted
 
 EACH = 1.0  # seconds a boundary: what is shorter nobody notices
 SHARE = 0.1  # of the run
-BODY = "in the loop's body"
+BETWEEN = "between passes"
 OWN = ("wandb.init", "wandb.finish")  # have rules of their own
 
 
@@ -98,7 +98,7 @@ def _boundaries(main: Process, loader: Loader) -> Boundaries | None:
 
 def _between(one: Standing) -> bool:
     loader = newest_loader(one.main)
-    return loader is not None and loader.batches > 0 and loader.now != BODY and one.call.name not in OWN
+    return loader is not None and loader.now == BETWEEN and one.call.name not in OWN
 
 
 def _slow(evidence: Evidence, one: Boundaries) -> Finding:

@@ -84,7 +84,8 @@ def _in_body(one: Standing) -> bool:
 
 def _slow(evidence: Evidence, loop: Loop) -> Finding:
     first = loop.parts[0]
-    batches = epoch(loop.loader)
+    batches = epoch(loop.loader) if loop.loader is not None else None
+    over = f" over {loader_name(loop.loader)}" if loop.loader is not None else ""
     cost = ""
     if batches:
         cost = f" An epoch of {many(batches, 'batch')} pays {batches:,} x {duration(loop.each)} = "
@@ -93,7 +94,7 @@ def _slow(evidence: Evidence, loop: Loop) -> Finding:
     others = f" and {many(len(loop.parts) - 1, 'other line')}" if len(loop.parts) > 1 else ""
     spot = f" at {short(first.where)}" if first.where else ""
     return Finding(
-        cause=f"The loop over {loader_name(loop.loader)}{who} spends {percent(loop.share)} of its time in "
+        cause=f"The loop{over}{who} spends {percent(loop.share)} of its time in "
         f"{first.name}{spot}{others}: {duration(loop.each)} of every step.{cost}",
         seen=[
             *sites(loop.parts),

@@ -26,7 +26,7 @@ from collections.abc import Iterator
 from ...model.culprit import culprit, state
 from ...model.doing import place, user_frame
 from ...model.evidence import Evidence
-from ...model.loggers import modes, never_back
+from ...model.loggers import gets_on, modes, never_back
 from ...model.look import Seen, Stack
 from ...model.phrases import duration, size
 from ...model.places import Place
@@ -35,7 +35,6 @@ from ...model.report import Finding, Remedy, Subject, Symptom
 from ...model.rule import rule
 from ...model.standing import LONG, descendants, mains
 
-SENDS = 4096  # bytes a second: its heartbeats and the questions it is asked are a few hundred
 FINISHING = ("finish", "_finish", "_on_finish", "teardown", "teardown_atexit")
 SERVICE = "wandb-core"
 
@@ -53,13 +52,12 @@ def check(evidence: Evidence) -> Iterator[Finding]:
         open_ = [one for one in never_back(evidence) if one.main is main and one.call.name == "wandb.finish"]
         seen = next((one for one in evidence.processes or () if one.pid == main.pid), None)
         for one in open_:
-            if seen is None or not _uploads(evidence, seen):
-                yield _finding(evidence, main, one.seconds, one.where, _service(evidence, seen))
-                return
+            yield _finding(evidence, main, one.seconds, one.where, _service(evidence, seen))
+            return
     for seen, stack in mains(evidence):
         stuck = culprit(evidence, seen, stack)
         waits = evidence.process(seen.pid) is None and _finishes(stack) and stuck.seconds >= LONG
-        if waits and not _uploads(evidence, seen):
+        if waits and not gets_on(evidence, seen):
             where = place(user_frame(stack.calls))
             yield _finding(evidence, seen, stuck.seconds, where, [state(stuck), *_service(evidence, seen)])
             return
@@ -67,11 +65,6 @@ def check(evidence: Evidence) -> Iterator[Finding]:
 
 def _finishes(stack: Stack) -> bool:
     return any("-packages/wandb/" in one.file and one.name in FINISHING for one in stack.calls)
-
-
-def _uploads(evidence: Evidence, seen: Seen) -> bool:
-    """wandb's own process sends more than signs of life."""
-    return any(one.written > SENDS * max(one.looked, 1.0) for one in _cores(evidence, seen))
 
 
 def _cores(evidence: Evidence, seen: Seen) -> list[Seen]:

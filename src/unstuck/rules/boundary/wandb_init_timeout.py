@@ -70,9 +70,12 @@ def check(evidence: Evidence) -> Iterator[Finding]:
 
 def _gave_up(main: Process) -> Failure | None:
     failure = main.failure
-    if failure is None or failure.how != "uncaught" or failure.type not in ERRORS:
+    if failure is None or failure.how != "uncaught":
         return None
-    return failure if any(part in one.file for one in failure.frames for part in FILES) else None
+    if any(kind in ERRORS for kind, _ in failure.causes):  # one that the user's code has put into its own
+        return failure
+    inside = any(part in one.file for one in failure.frames for part in FILES)
+    return failure if failure.type in ERRORS and inside else None
 
 
 def _begins(stack: Stack) -> bool:

@@ -35,10 +35,10 @@ from ...model.questions import loader_name
 from ...model.recorded import Loader, Process
 from ...model.report import Finding, Remedy, Subject, Symptom
 from ...model.rule import rule
-from ...model.waiting import fetching
+from ...model.waiting import fetching, lasted
 
 LONG = 3.0  # seconds in the sampler: what is shorter nobody notices
-SHARE = 0.2  # of the run
+SHARE = 0.2  # of the run, from its first pass on
 EACH = 200e-6  # seconds for each sample that is loaded: indices alone take a microsecond or two
 OFTEN = 1.0  # seconds of samples that met it so, where nothing is recorded and `--seconds` was asked for
 GOING_ON = ("starting the iterator", "waiting for a batch")
@@ -90,8 +90,10 @@ def _recorded(evidence: Evidence) -> Iterator[Finding]:
     for main in evidence.mains():
         for loader in main.loaders:
             drawn = _drawn(evidence, main, loader)
-            ran = (main.ended or max(main.last_sign, evidence.looked_at or 0.0)) - main.opened
-            if drawn is None or drawn.seconds < LONG or drawn.seconds < SHARE * ran:
+            if drawn is None:
+                continue
+            ran = max(lasted(main), drawn.seconds)
+            if drawn.seconds < LONG or drawn.seconds < SHARE * ran:
                 continue
             if drawn.frames is None and not _takes_too_long(evidence, main, loader):
                 continue

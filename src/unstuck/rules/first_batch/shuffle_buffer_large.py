@@ -31,12 +31,12 @@ from ...model.questions import is_users, loader_name
 from ...model.recorded import Fetching, Loader
 from ...model.report import Finding, Remedy, Subject, Symptom
 from ...model.rule import rule
-from ...model.waiting import fetching
+from ...model.waiting import fetching, lasted
 
 PASSES = 2  # once has to be paid for
 EACH = 2.0  # seconds a pass: what is shorter nobody minds
 LONG = 5.0  # seconds in all
-SHARE = 0.2  # of the run
+SHARE = 0.2  # of the run, from its first pass on
 FASTER = 0.1  # of the wait for the first: else it is no buffer that is filled, but a store that is slow all the time
 FILLING = 0.5  # of the wait, by the first sample of a worker: it is the one that comes out of a full buffer
 
@@ -53,7 +53,8 @@ def check(evidence: Evidence) -> Iterator[Finding]:
             buffer = _buffer(loads)
             if buffer is None or not _is_filled_anew(loader, loads):
                 continue
-            filling, ran = loader.first_waits.total, (main.ended or main.last_sign) - main.opened
+            filling = loader.first_waits.total
+            ran = max(lasted(main), filling)
             if filling < LONG or filling < SHARE * ran:
                 continue
             yield Finding(

@@ -12,8 +12,9 @@ large main process takes time to fork. And `worker_init_fn` runs in every worker
 or builds is read and built as many times.
 
 ## What to do
-Do what `worker_init_fn` does before the loader is made, in the main process, where forked workers find it ready; or the
-first time it is needed. Move heavy work at the script's top level under `if __name__ == "__main__":`. Start fewer
+Make `worker_init_fn` cheaper: keep what it prepares in a local file, or do it when it is first needed. Or hide it: ask for
+the first iterator (`iter(loader)`) before the model is built, so that both happen at once. What all workers build alike,
+build once in the main process, where forked workers find it ready. Move heavy work at the script's top level under `if __name__ == "__main__":`. Start fewer
 workers, and fork them where nothing forbids it.
 
 ## How sure it is
@@ -33,11 +34,12 @@ from ...model.questions import loader_name
 from ...model.recorded import Loader
 from ...model.report import Finding, Remedy, Subject, Symptom
 from ...model.rule import rule
+from ...model.waiting import lasted
 from ...model.worker_start import IMPORTING, MAKING, PREPARING, UNPACKING, WorkerStart, worker_start
 
 LONG = 5.0  # seconds: importing torch alone takes a spawned worker two or three
 LIVE = 15.0  # seconds, of a run that goes on: the longer it will run, the less a start matters
-SHARE = 0.2  # of the run
+SHARE = 0.2  # of the run, from its first pass on
 SMALL = 0.05  # seconds: parts that are not worth a word
 
 
@@ -53,7 +55,7 @@ def check(evidence: Evidence) -> Iterator[Finding]:
             found = worker_start(evidence, main, loader) if loader.num_workers else None
             if found is None:
                 continue
-            ran = (main.ended or main.last_sign) - min(main.opened, main.started or main.opened)
+            ran = max(lasted(main), found.seconds)
             if found.seconds < (LIVE if main.alive else LONG) or found.seconds < SHARE * ran:
                 continue
             yield Finding(
@@ -101,13 +103,12 @@ def _remedy(loader: Loader, found: WorkerStart) -> Remedy:
     fork = " Where nothing forbids it, multiprocessing_context='fork' imports and sends nothing."
     if found.most == PREPARING:
         name = (loader.worker_init_fn or "it").rpartition(".")[2]
-        forked = loader.context == "fork"
-        text = (
-            f"Do what {name} does once, in the main process before the loop: forked workers find it ready in memory."
-            if forked
-            else f"Make {name} cheaper, or do its work the first time it is needed."
+        shared = " What all workers build alike, build once in the main process before: forked workers find it ready."
+        return Remedy(
+            f"Make {name} cheaper: save what it prepares to a local file once and map or load that, or do it when it is "
+            "first needed. Or let it run beside the rest of the start: ask for the first iterator early, "
+            f"`batches = iter(loader)`, before the model is built.{shared if loader.context == 'fork' else ''}"
         )
-        return Remedy(f"{text} If it only opens files, open them at the first sample.")
     if found.most == MAKING:
         return Remedy(
             f"Start fewer workers than {loader.num_workers}, and start them before the main process has grown: make "
