@@ -11,14 +11,14 @@ from unstuck.model.look import Gpu
 from unstuck.model.recorded import Fetching, Loader, Process
 from unstuck.model.report import Bottleneck
 from unstuck.model.timing import Timing
+from unstuck.rules.discovery import all_rules
+from unstuck.rules.engine import judge_one
 
 STEPS = 100
 LOOP = 100.0  # seconds
 
 
-def judged(
-    waited: float, *, gpu: float | None = None, workers: int = 4, worked: float = 0.0, **more: Any
-) -> Bottleneck:
+def run(waited: float, *, gpu: float | None = None, workers: int = 4, worked: float = 0, **more: Any) -> Evidence:
     waits, bodies = Timing(count=STEPS, total=waited), Timing(count=STEPS, total=LOOP - waited)
     loader = Loader(
         number=1, num_workers=workers, batches=STEPS, optimizer_steps=STEPS, waits=waits, bodies=bodies, pids=[11],
@@ -29,7 +29,11 @@ def judged(
     worker = Process(node="a", pid=11, parent=10, role="worker", worker=0, fetching=[spent])
     gpus = [] if gpu is None else [Gpu(0, busy=gpu, processes={10: 1 << 30})]
     samples = [Sample(at, pressure=0.2, processes=[Memory(10, cpu=at * 1.5)], gpus=gpus) for at in (2.0, 50.0, 110.0)]
-    found = bottleneck(Evidence(Run("x"), recording=[main, worker], host=[Host("a", cpus=8, samples=samples)]))
+    return Evidence(Run("x"), recording=[main, worker], host=[Host("a", cpus=8, samples=samples)])
+
+
+def judged(waited: float, **more: Any) -> Bottleneck:
+    found = bottleneck(run(waited, **more))
     assert found is not None
     return found
 
@@ -89,3 +93,13 @@ def test_too_short_a_loop_is_not_judged():
 
     assert found is not None
     assert found.answer == "unknown"
+
+
+def test_a_loop_that_waits_beside_a_busy_gpu_is_not_called_slow():
+    def found(gpu: float | None) -> list[str]:
+        evidence = run(60.0, gpu=gpu)
+        return [one.rule for one in judge_one(all_rules()["dataloader-bound"], evidence).findings]
+
+    assert found(None) == ["dataloader-bound"]
+    assert found(0.4) == ["dataloader-bound"]
+    assert found(0.95) == []

@@ -15,7 +15,7 @@ MAKING, IMPORTING, UNPACKING, PREPARING = "making the processes", "importing", "
 class WorkerStart(NamedTuple):
     """Of the workers of a first pass."""
 
-    seconds: float  # from the beginning of the pass until the last of them was ready
+    seconds: float  # from the beginning of the pass until the last of them was ready, as far as it was waited for
     workers: list[Process]
     parts: dict[str, float]  # seconds: making them, of all together; the others, of the slowest worker
     going_on: bool  # one of them is not ready yet
@@ -35,14 +35,14 @@ def worker_start(evidence: Evidence, main: Process, loader: Loader) -> WorkerSta
     if (workers[0].started or 0.0) < began - 1.0 or workers[0].pid not in loader.pids[: loader.num_workers]:
         return None  # recordings of the first have made room for newer ones
     ready = max(_ready(one) for one in workers)
-    until = ready if loader.first_at is None else min(ready, loader.first_at)
+    held_up = loader.starts.mean + loader.first[0] if loader.first else ready - began
     parts = {
         MAKING: max((one.started or began) for one in workers) - began,
         IMPORTING: max(_imported(one) - (one.started or 0.0) for one in workers),
         UNPACKING: max(one.opened - _imported(one) for one in workers),
         PREPARING: max(_ready(one) - one.opened for one in workers),
     }
-    return WorkerStart(max(until - began, 0.0), workers, parts, any(_prepares(one) for one in workers))
+    return WorkerStart(max(min(ready - began, held_up), 0.0), workers, parts, any(_prepares(one) for one in workers))
 
 
 def _imported(worker: Process) -> float:

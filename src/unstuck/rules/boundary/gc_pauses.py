@@ -66,7 +66,7 @@ def _seen(process: Process, ran: float, batches: int) -> Iterator[str]:
     yield f"{many(took.count, 'pause')} of the garbage collector took {duration(took.total)} of {duration(ran)}"
     yield f"the longest took {duration(took.longest)}"
     if batches:
-        yield f"{many(batches, 'batch')} were gone through meanwhile: {took.count / batches:.2g} pauses a batch"
+        yield f"{many(batches, 'batch')} were gone through meanwhile"
     large = {name: count for loader in process.loaders for name, count in loader.containers.items() if count > 100_000}
     for name, count in list(large.items())[:1]:
         yield f"the dataset's {name} holds {many(count, 'item')}"

@@ -12,10 +12,10 @@ large main process takes time to fork. And `worker_init_fn` runs in every worker
 or builds is read and built as many times.
 
 ## What to do
-Make `worker_init_fn` cheaper: keep what it prepares in a local file, or do it when it is first needed. Or hide it: ask for
-the first iterator (`iter(loader)`) before the model is built, so that both happen at once. What all workers build alike,
-build once in the main process, where forked workers find it ready. Move heavy work at the script's top level under `if __name__ == "__main__":`. Start fewer
-workers, and fork them where nothing forbids it.
+Make `worker_init_fn` cheaper: keep what it prepares in a local file, or do it when it is first needed. Or hide it: ask
+for the first iterator (`iter(loader)`) before the model is built, so that both happen at once. What all workers build
+alike, build once in the main process, where forked workers find it ready. Move heavy work at the script's top level
+under `if __name__ == "__main__":`. Start fewer workers, and fork them where nothing forbids it.
 
 ## How sure it is
 Certain of the seconds: each worker notes when it was started and when it was ready. It speaks when the start took five
@@ -105,8 +105,8 @@ def _remedy(loader: Loader, found: WorkerStart) -> Remedy:
         name = (loader.worker_init_fn or "it").rpartition(".")[2]
         shared = " What all workers build alike, build once in the main process before: forked workers find it ready."
         return Remedy(
-            f"Make {name} cheaper: save what it prepares to a local file once and map or load that, or do it when it is "
-            "first needed. Or let it run beside the rest of the start: ask for the first iterator early, "
+            f"Make {name} cheaper: save what it prepares to a local file once and map or load that, or do it when it "
+            "is first needed. Or let it run beside the rest of the start: ask for the first iterator early, "
             f"`batches = iter(loader)`, before the model is built.{shared if loader.context == 'fork' else ''}"
         )
     if found.most == MAKING:

@@ -33,6 +33,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from math import ceil
 
+from ...model.bottleneck import BUSY, gpu_busy
 from ...model.crowding import crowds
 from ...model.doing import FETCHING, WAITING
 from ...model.evidence import Evidence
@@ -70,6 +71,8 @@ def _recorded(evidence: Evidence) -> Iterator[Finding]:
     for main, loader in training_loaders(evidence):
         waited, looped, steps = waiting(loader)
         if steps < BATCHES or looped < SECONDS or waited < SHARE * looped or waited < LONG * steps:
+            continue
+        if (gpu_busy(evidence, main) or 0.0) >= BUSY:  # it still has work while the main thread waits for more
             continue
         fetching, crowded = fetching_of(evidence, main, loader), _crowded(evidence, loader)
         yield Finding(
