@@ -65,9 +65,14 @@ def _head_of(path: Path) -> Scenario:
     return Scenario(path.stem.replace("_", "-"), path, marks["expect"], wanted, about, launch, outside)
 
 
+def scratch() -> tempfile.TemporaryDirectory[str]:
+    """For what a training that is killed leaves behind."""
+    return tempfile.TemporaryDirectory(prefix="unstuck-", ignore_cleanup_errors=True)
+
+
 def run(scenario: Scenario, base: Path, python: str = sys.executable, *, quiet: bool = True) -> Outcome:
     """Run it for real and judge it; afterwards, if the scenario takes the watcher along."""
-    with surroundings(scenario.surroundings) as around:
+    with surroundings(scenario.surroundings) as around, scratch() as temporary:
         command = [
             *around.outside, sys.executable, "-m", "unstuck", "run", "--run-dir", str(base), "--on-stall", "stop", "--",
             *around.inside, *scenario.command(python),
@@ -75,7 +80,7 @@ def run(scenario: Scenario, base: Path, python: str = sys.executable, *, quiet: 
         before = set(base.glob("*/run.json"))
         ended = subprocess.run(
             command,
-            env={**os.environ, "PYTHONUNBUFFERED": "1"},
+            env={**os.environ, "PYTHONUNBUFFERED": "1", "TMPDIR": temporary},
             stdout=subprocess.PIPE if quiet else None,
             stderr=subprocess.STDOUT if quiet else None,
             text=True,

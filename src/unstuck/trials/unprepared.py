@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import time
@@ -12,17 +13,18 @@ import msgspec
 import psutil
 
 from ..model.report import Report
-from .scenarios import LIMIT, Scenario
+from .scenarios import LIMIT, Scenario, scratch
 from .surroundings import surroundings
 
 
 @contextmanager
 def started(scenario: Scenario, python: str = sys.executable) -> Iterator[subprocess.Popen[bytes]]:
     """The scenario's process. Afterwards it is ended with everything it started."""
-    with surroundings(scenario.surroundings) as around:
+    with surroundings(scenario.surroundings) as around, scratch() as temporary:
         command = [*around.outside, *around.inside, *scenario.command(python)]
         process = subprocess.Popen(
             command,
+            env={**os.environ, "TMPDIR": temporary},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,

@@ -20,8 +20,9 @@ under `if __name__ == "__main__":`. Start fewer workers, and fork them where not
 ## How sure it is
 Certain of the seconds: each worker notes when it was started and when it was ready. It speaks when the start took five
 seconds and a fifth of the run, of a run that goes on after fifteen: a start of some seconds before a long training is
-nothing to worry about. Workers that are started again for every pass are another rule's (worker-respawn-epoch-gap), and
-a large dataset that is sent to them too (spawn-pickle-large-dataset).
+nothing to worry about. Of workers that are spawned, three seconds of it have to be something else than importing torch,
+for which they are given three times what the main process took. Workers that are started again for every pass are
+another rule's (worker-respawn-epoch-gap), and so is a large dataset that is sent to them (spawn-pickle-large-dataset).
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from collections.abc import Iterator
 from ...model.evidence import Evidence
 from ...model.phrases import duration, many, percent
 from ...model.questions import loader_name
-from ...model.recorded import Loader
+from ...model.recorded import Loader, Process
 from ...model.report import Finding, Remedy, Subject, Symptom
 from ...model.rule import rule
 from ...model.waiting import lasted
@@ -40,6 +41,9 @@ from ...model.worker_start import IMPORTING, MAKING, PREPARING, UNPACKING, Worke
 LONG = 5.0  # seconds: importing torch alone takes a spawned worker two or three
 LIVE = 15.0  # seconds, of a run that goes on: the longer it will run, the less a start matters
 SHARE = 0.2  # of the run, from its first pass on
+BEYOND = 3.0  # seconds more than a worker that is spawned needs anyhow
+IMPORTS = 2.0  # seconds to import torch, where it is not known how long the main process took
+AT_ONCE = 3  # times as long, for workers that do so together on few processors
 SMALL = 0.05  # seconds: parts that are not worth a word
 
 
@@ -58,11 +62,15 @@ def check(evidence: Evidence) -> Iterator[Finding]:
             ran = max(lasted(main), found.seconds)
             if found.seconds < (LIVE if main.alive else LONG) or found.seconds < SHARE * ran:
                 continue
+            unusual = _unusual(main, loader, found)
+            if sum(unusual.values()) < BEYOND:
+                continue
+            most = max(unusual, key=lambda name: unusual[name])
             yield Finding(
                 cause=f"The first batch had to wait {duration(found.seconds)}, {percent(found.seconds / ran)} of the "
-                f"run, for the {_workers(loader)} of {loader_name(loader)} to start: {_why(loader, found)}.",
+                f"run, for the {_workers(loader)} of {loader_name(loader)} to start: {_why(loader, found, most)}.",
                 seen=list(_seen(loader, found)),
-                remedy=_remedy(loader, found),
+                remedy=_remedy(loader, most),
                 node=main.node,
                 rank=main.rank,
                 pid=main.pid,
@@ -72,12 +80,21 @@ def check(evidence: Evidence) -> Iterator[Finding]:
             )
 
 
+def _unusual(main: Process, loader: Loader, found: WorkerStart) -> dict[str, float]:
+    """The parts without what importing torch costs any new Python on this machine, as the main process found out."""
+    if loader.context == "fork":
+        return found.parts
+    began = main.opened if main.started is None else main.started
+    alone = main.imported - began if main.imported is not None else IMPORTS
+    return {**found.parts, IMPORTING: max(found.parts[IMPORTING] - AT_ONCE * alone, 0.0)}
+
+
 def _workers(loader: Loader) -> str:
     return "only worker" if loader.num_workers == 1 else f"{loader.num_workers} workers"
 
 
-def _why(loader: Loader, found: WorkerStart) -> str:
-    seconds = duration(found.parts[found.most])
+def _why(loader: Loader, found: WorkerStart, most: str) -> str:
+    seconds = duration(found.parts[most])
     name = (loader.worker_init_fn or PREPARING).rpartition(".")[2]
     init = f"{name}, its worker_init_fn, takes {seconds} in each of them"
     return {
@@ -86,7 +103,7 @@ def _why(loader: Loader, found: WorkerStart) -> str:
         UNPACKING: f"each needs {seconds} more after its imports, to run the main script's top level again and to "
         "unpack the dataset",
         MAKING: f"making the processes alone takes {seconds}",
-    }[found.most]
+    }[most]
 
 
 def _seen(loader: Loader, found: WorkerStart) -> Iterator[str]:
@@ -99,9 +116,9 @@ def _seen(loader: Loader, found: WorkerStart) -> Iterator[str]:
         yield f"the first batch was waited for {duration(loader.first[0])}, later ones {duration(loader.waits.mean)}"
 
 
-def _remedy(loader: Loader, found: WorkerStart) -> Remedy:
+def _remedy(loader: Loader, most: str) -> Remedy:
     fork = " Where nothing forbids it, multiprocessing_context='fork' imports and sends nothing."
-    if found.most == PREPARING:
+    if most == PREPARING:
         name = (loader.worker_init_fn or "it").rpartition(".")[2]
         shared = " What all workers build alike, build once in the main process before: forked workers find it ready."
         return Remedy(
@@ -109,12 +126,12 @@ def _remedy(loader: Loader, found: WorkerStart) -> Remedy:
             "is first needed. Or let it run beside the rest of the start: ask for the first iterator early, "
             f"`batches = iter(loader)`, before the model is built.{shared if loader.context == 'fork' else ''}"
         )
-    if found.most == MAKING:
+    if most == MAKING:
         return Remedy(
             f"Start fewer workers than {loader.num_workers}, and start them before the main process has grown: make "
             "the iterator early, with persistent_workers=True."
         )
-    if found.most == UNPACKING:
+    if most == UNPACKING:
         text = (
             'Move what the script does at its top level under `if __name__ == "__main__":`, and keep the dataset small.'
         )
