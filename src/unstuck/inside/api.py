@@ -7,6 +7,7 @@ from pathlib import PurePath
 from types import TracebackType
 from typing import Any
 
+from . import format as f
 from . import stages
 from .exceptions import remember
 from .fetches import in_sample
@@ -139,10 +140,22 @@ def progress(name: str, have: int, need: int = 0, unit: str = "") -> None:
     try:
         key = recorder.intern(name)
         slot = recorder.board_slot(Kind.PROGRESS, key)
-        recorder.board(slot, Kind.PROGRESS, key, clock(), int(have), int(need), recorder.intern(unit))
+        first = _first_fill(recorder, slot, key, int(have))
+        recorder.board(slot, Kind.PROGRESS, key, clock(), int(have), int(need), recorder.intern(unit), first)
     except Exception as error:
         if not is_ours(error):
             raise
+
+
+def _first_fill(recorder: Recorder, slot: int, key: int, have: int) -> int:
+    """When it was told first, and in the lowest bit whether it has gone down since: then the first time is noted."""
+    _, known, since, before, _, _, first = (recorder.board_word(slot, word) for word in range(f.B_D + 1))
+    if known != key or not first:
+        return clock() << 1
+    if first & 1 or have >= before:
+        return first
+    recorder.note(Kind.PROGRESS, key, first >> 1, since - (first >> 1), before)
+    return first | 1
 
 
 def metric(step: int | None = None, **values: float) -> None:

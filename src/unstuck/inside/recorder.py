@@ -185,6 +185,12 @@ class Recorder:
         pack_board(self.bytes, slot + 64 + (version & 1) * f.BOARD_COPY, kind, key, since, a, b, c, d, 0)
         words[slot >> 3] = version
 
+    def board_word(self, slot: int, word: int) -> int:
+        """Of the copy that is valid."""
+        version: int = self.words[slot >> 3]
+        found: int = self.words[(slot + 64 + (version & 1) * f.BOARD_COPY >> 3) + word]
+        return found
+
     def board_text(self, slot: int, kind: int, key: int, since: int, text: str, a: int = 0, b: int = 0) -> None:
         """The same with a text, of which the end is kept: the end of a path says more than its beginning."""
         encoded = text.encode("utf-8", "replace")[-f.BOARD_TEXT :]

@@ -72,6 +72,8 @@ class Progress(msgspec.Struct, frozen=True, omit_defaults=True):
     need: int = 0
     unit: str = ""
     since: float = 0.0
+    first: float | None = None  # when it was told first
+    rose: float | None = None  # seconds from then until it was told last before it first went down
 
 
 class StageNow(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -80,7 +80,7 @@ class Facts:
             loaders=self._loaders(),
             fetching=self._fetching(),
             **beginning.of_process(self),
-            progress=[self._progress(entry) for entry in self.board if entry.kind == Kind.PROGRESS],
+            progress=told.progress(self),
             optimizer_steps=header[f.H_STEPS],
             last_step=self.at(header[f.H_STEP_AT]) if header[f.H_STEPS] else None,
             failures=[self._failure(said) for said in self.recording.last_words()],
@@ -215,10 +215,6 @@ class Facts:
 
     def _stage_now(self, entry: BoardEntry) -> StageNow:
         return StageNow(name=self.recording.string(entry.key), item=entry.text, since=self.at(entry.since))
-
-    def _progress(self, entry: BoardEntry) -> Progress:
-        name, unit = self.recording.string(entry.key), self.recording.string(entry.c)
-        return Progress(name=name, have=_signed(entry.a), need=_signed(entry.b), unit=unit, since=self.at(entry.since))
 
     def _failure(self, said: dict[str, Any]) -> Failure:
         shm = said.pop("shm", None) or [None, None]

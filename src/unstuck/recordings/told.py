@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable
+from typing import Protocol
 
 from ..inside import format as f
 from ..inside.format import Kind
-from ..model.told import Metric
+from ..model.told import Metric, Progress
 from .reader import BoardEntry, Recording
 
 
@@ -22,6 +23,34 @@ def metrics(recording: Recording, board: list[BoardEntry], at: Callable[[int], f
         Metric(name=recording.string(key), value=_double(bits), step=step - 1, at=at(when))
         for key, (when, step, bits) in newest.items()
     ]
+
+
+class Told(Protocol):
+    """As much of `facts.Facts` as is needed here."""
+
+    recording: Recording
+    board: list[BoardEntry]
+
+    def at(self, moment: int) -> float: ...
+    def noted(self, kind: int, key: int | None = None) -> list[list[int]]: ...
+
+
+def progress(facts: Told) -> list[Progress]:
+    """The newest of each name."""
+    return [_progress(facts, one) for one in facts.board if one.kind == Kind.PROGRESS]
+
+
+def _progress(facts: Told, entry: BoardEntry) -> Progress:
+    rose = [one[f.R_DURATION] / 1e9 for one in facts.noted(Kind.PROGRESS, entry.key)]
+    return Progress(
+        name=facts.recording.string(entry.key),
+        have=_signed(entry.a),
+        need=_signed(entry.b),
+        unit=facts.recording.string(entry.c),
+        since=facts.at(entry.since),
+        first=facts.at(entry.d >> 1) if entry.d else None,
+        rose=rose[0] if rose else None,
+    )
 
 
 def _double(word: int) -> float:
