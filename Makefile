@@ -1,6 +1,8 @@
 # Two commands do everything on a fresh machine: `make demo` and `make test`.
 PYTHON ?= python3
 BIN := .venv/bin
+# Hundreds of tests start an interpreter: each would compile every module again.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: demo test variants quick lint capture docs clean
 

@@ -16,9 +16,10 @@ class Noise(Dataset):
 
     def __getitem__(self, index):
         ramp = torch.linspace(0, index + 1, 1_000_000)
-        until = time.monotonic() + (18 if index == 0 else 0.01)
+        until = time.monotonic() + (14 if index == 0 else 0.01)
         while time.monotonic() < until:
             ramp = torch.exp(-ramp)
+            time.sleep(0.002)
         return (ramp * self.scale)[:128].clone()
 
 

@@ -18,6 +18,7 @@ def preprocess(path):
     while time.monotonic() < until:
         text = " ".join(str(number * len(tokens)) for number in range(300))
         tokens += [hash(word) % 997 for word in text.split()]
+        time.sleep(0.001)  # the next document comes from a disk
     torch.save(torch.tensor(tokens[-32_000:]).view(-1, 32).float() / 997, path)
 
 

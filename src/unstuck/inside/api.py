@@ -154,7 +154,7 @@ def _first_fill(recorder: Recorder, slot: int, key: int, have: int) -> int:
         return clock() << 1
     if first & 1 or have >= before:
         return first
-    recorder.note(Kind.PROGRESS, key, first >> 1, since - (first >> 1), before)
+    recorder.note(Kind.PROGRESS, key, first >> 1, since - (first >> 1))
     return first | 1
 
 

@@ -22,6 +22,7 @@ class Feeding(NamedTuple):
     progress: list[Progress]
     steps: int
     batches: int
+    asked: float | None = None  # when a loader was first asked for a batch
 
     @property
     def documents(self) -> int:
@@ -46,11 +47,19 @@ class Feeding(NamedTuple):
 
     @property
     def began(self) -> float | None:
-        return min((one.at for one in (*self.readers, *self.tokenizers)), default=None)
+        told = [one.first for one in self.progress if one.need > 0 and one.first is not None]
+        return min((*told, *(one.at for one in (*self.readers, *self.tokenizers))), default=None)
 
     @property
     def newest(self) -> float:
-        return max((one.last for one in self.sources), default=0.0)
+        told = [one.since for one in self.progress if one.need > 0]
+        return max((*told, *(one.last for one in self.sources)), default=0.0)
+
+    def filled(self, first_step: float) -> float:
+        """When the last of it was read, made or told before that step: what is done with the batch is no part of it."""
+        read = [one.before for one in self.sources if one.before is not None]
+        told = [one.since if one.rose is None else one.first + one.rose for one in self.progress if one.first]
+        return max((one for one in (*read, *told) if one <= first_step), default=first_step)
 
     @property
     def buffer(self) -> Progress | None:
@@ -69,9 +78,12 @@ class Feeding(NamedTuple):
         buffer, began = self.buffer, self.began
         if buffer is None or began is None:
             return None
-        made = self.documents if buffer.unit == "documents" else self.tokens or buffer.have
-        passed = max(self.newest, buffer.since) - began
-        return made / passed if passed > 0 and made else None
+        if not self.sources:
+            passed, made = buffer.since - (self.asked if self.asked is not None else began), buffer.have
+        else:
+            made = self.documents if buffer.unit == "documents" else self.tokens or buffer.have
+            passed = max(self.newest, buffer.since) - began
+        return made / passed if passed > 0 and made > 0 else None
 
     @property
     def left(self) -> float | None:
@@ -91,6 +103,7 @@ def feeding(evidence: Evidence, process: Process) -> Feeding:
         progress=[told for one in crew for told in one.progress],
         steps=process.optimizer_steps,
         batches=sum(one.batches for one in process.loaders) or sum(one.batches for one in process.fetching),
+        asked=min((one.began for one in process.loaders if one.began is not None), default=None),
     )
 
 
@@ -120,6 +133,7 @@ def filling(fed: Feeding, *, came: bool = False) -> str:
         unit = f" {buffer.unit}" if buffer.unit else ""
         rate = f"{fed.rate:,.0f}{unit or ' items'} a second" if fed.rate else ""
         if came:
+            rate = rate if fed.sources else ""  # of a buffer that is told, only the newest filling is known
             parts.append(f"a batch comes once {buffer.name} holds {buffer.need:,}{unit}{f', {rate}' if rate else ''}")
         else:
             parts.append(f"{buffer.name} {buffer.have:,}/{buffer.need:,}{unit} ({percent(buffer.have / buffer.need)})")

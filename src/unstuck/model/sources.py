@@ -27,6 +27,7 @@ class Source(msgspec.Struct, frozen=True, omit_defaults=True):
     since: float | None = None  # of the call that goes on
     again: int = 0  # calls that brought nothing that had not been there before, at least
     later: float = 0.0  # seconds of its calls after the first optimizer step, as far back as the recording has them
+    before: float | None = None  # when the last before that step ended; None: there was none, or it is not recorded
 
 
 class DataFile(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -12,7 +12,7 @@ from ..inside import format as f
 from ..inside.format import Kind
 from ..model.recorded import Failure, Fetching, Loader, Process
 from ..model.timing import Timing
-from ..model.told import Progress, StageNow
+from ..model.told import StageNow
 from . import beginning, ranks, told
 from .calls import calls
 from .collecting import collecting
@@ -234,14 +234,10 @@ def _less_one(word: int) -> int | None:
     return word - 1 if word else None
 
 
-def _signed(word: int) -> int:
-    return word - (1 << 64) if word >> 63 else word
-
-
 def _index(entry: BoardEntry) -> int | str | None:
     if entry.text:
         return entry.text
-    return None if entry.c == NOTHING else _signed(entry.c)
+    return None if entry.c == NOTHING else told.signed(entry.c)
 
 
 def _seconds(count: int, total: int, longest: int, *buckets: int) -> Timing:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Protocol
 
+import msgspec
+
 from ..inside import format as f
 from ..inside.format import Kind
 from ..model.places import Place
@@ -38,15 +40,24 @@ def sources(facts: Sourced) -> list[Source]:
     first = min((one[f.R_START] for one in facts.noted(Kind.OPTIMIZER)), default=None)
     rows = facts.recording.events(Kind.SOURCE)
     later: dict[int, int] = {}
-    for row in rows[rows[:, f.R_START] >= first].tolist() if first is not None and len(rows) else ():
-        later[row[f.R_KEY]] = later.get(row[f.R_KEY], 0) + row[f.R_DURATION]
+    before: dict[int, int] = {}
+    for row in rows.tolist() if first is not None else ():
+        key, start, lasted = row[f.R_KEY], row[f.R_START], row[f.R_DURATION]
+        if start >= first:
+            later[key] = later.get(key, 0) + lasted
+        else:
+            before[key] = max(before.get(key, 0), start + lasted)
     return [
-        _source(facts, one, board.get(one[f.R_KEY]), later.get(one[f.R_KEY], 0), again.get(one[f.R_KEY], 0))
+        msgspec.structs.replace(
+            _source(facts, one, board.get(one[f.R_KEY]), again.get(one[f.R_KEY], 0)),
+            later=later.get(one[f.R_KEY], 0) / 1e9,
+            before=facts.at(before[one[f.R_KEY]]) if one[f.R_KEY] in before else None,
+        )
         for one in notes
     ]
 
 
-def _source(facts: Sourced, note: list[int], board: BoardEntry | None, later: int, again: int) -> Source:
+def _source(facts: Sourced, note: list[int], board: BoardEntry | None, again: int) -> Source:
     key = note[f.R_KEY]
     kind, name, threads, *line = facts.recording.string(key).split("\n")
     calls = facts.timing(Kind.SOURCE, key)
@@ -69,7 +80,6 @@ def _source(facts: Sourced, note: list[int], board: BoardEntry | None, later: in
         last=facts.at(board.since) if board is not None else 0.0,
         since=facts.at(board.since) if board is not None and going_on else None,
         again=again,
-        later=later / 1e9,
     )
 
 

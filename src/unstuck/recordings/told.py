@@ -44,13 +44,17 @@ def _progress(facts: Told, entry: BoardEntry) -> Progress:
     rose = [one[f.R_DURATION] / 1e9 for one in facts.noted(Kind.PROGRESS, entry.key)]
     return Progress(
         name=facts.recording.string(entry.key),
-        have=_signed(entry.a),
-        need=_signed(entry.b),
+        have=signed(entry.a),
+        need=signed(entry.b),
         unit=facts.recording.string(entry.c),
         since=facts.at(entry.since),
         first=facts.at(entry.d >> 1) if entry.d else None,
         rose=rose[0] if rose else None,
     )
+
+
+def signed(word: int) -> int:
+    return word - (1 << 64) if word >> 63 else word
 
 
 def _double(word: int) -> float:

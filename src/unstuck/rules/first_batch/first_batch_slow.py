@@ -1,22 +1,26 @@
-"""The first batch takes long because documents are read and tokenised until a buffer is full; it gets on, and is slow.
+"""The first batch takes long because a buffer, an index or a cache is filled before it; it gets on, and is slow.
 
 ## What it looks at
-When the first batch was asked for and when it came, and how long those after it took. What was read and tokenised until
-then: documents, tokens, seconds inside the tokenizer and the reader, threads; and the buffer, where the loop that fills
-one is recognised (`while len(buffer) < needed`) or told by `unstuck.progress`: have, need, rate, time left.
+When the first batch was asked for and when it came, and how long those after it took; starting workers and the first
+step are no part of it. What was read and tokenised until then: documents, tokens, seconds inside the tokenizer and the
+reader, threads; and the buffer, where the loop that fills one is recognised (`while len(buffer) < needed`) or told by
+`unstuck.progress`: have, need, rate, time left. Where it is the dataset's own code: the samples that were loaded, how
+long one of them took, and the lines at which the loading was met.
 
 ## Why it happens
 A loader that packs tokens gives its first batch only when its buffer holds enough: B * T + 1 tokens (32 * 2,048 + 1 =
-65,537), or a number of documents. Until then one process computes at full load, the GPU idles, and no step comes.
-That is normal, and takes long with short documents, little data per file, or one thread for all of it.
+65,537), or a number of documents. Others read all files into an index or a cache when they are asked for the first
+sample. Until then one process computes at full load, the GPU idles, and no step comes. That is normal, and takes long
+with short documents, little data per file, or one thread for all of it.
 
 ## What to do
 Wait, if it is nearly full. Faster: more tokenizer threads, documents handed over in batches, larger row groups and
-files, or tokens prepared beforehand. For a test only: a smaller batch, which changes the training.
+files, or tokens and indices prepared beforehand. For a test only: a smaller batch, which changes the training.
 
 ## How sure it is
 Certain of the seconds. It speaks when the first batch has taken ten seconds or more, which is at least half of all the
-time since it was asked for, and those after it come far faster: what takes as long every time is another rule's.
+time since it was asked for, and those after it come far faster: what takes as long every time is another rule's. While
+it has not come, it speaks only if something was read, loaded, made or kept in the last ten seconds.
 """
 
 from __future__ import annotations
@@ -32,6 +36,7 @@ from ...model.recorded import Process
 from ...model.report import Finding, Remedy, Subject, Symptom
 from ...model.rule import rule
 from ...model.sources import Source
+from ...model.warming import Warming, advice, seen, warming, words
 
 SECONDS = 10.0  # what somebody waits without a word before he begins to wonder
 SHARE = 0.5  # of the time since it was asked for: a long training does not care about its first minute
@@ -43,23 +48,35 @@ SHORT = 100  # tokens: documents below that are short
 @rule(
     explains=Symptom.SLOW,
     needs=("recording",),
-    behind=(Symptom.CRASHED, Symptom.STUCK, "worker-start-slow", "shuffle-buffer-large", "sampler-reads-data"),
+    behind=(
+        Symptom.CRASHED,
+        Symptom.STUCK,
+        "worker-start-slow",
+        "shuffle-buffer-large",
+        "sampler-reads-data",
+        "spawn-pickle-large-dataset",
+        "worker-respawn-epoch-gap",
+        "next-iter-every-step",
+        "epoch-boundary-gap",
+        "cpu-oversubscription",
+        "too-many-workers",
+    ),
 )
 def check(evidence: Evidence) -> Iterator[Finding]:
     for main in evidence.mains():
         first = first_batch(evidence, main)
-        if first is None or not first.fed.sources or not _is_slow(first):
+        if first is None or not _is_slow(first):
             continue
-        source = _most(first.fed)
+        source, warm = _most(first.fed), warming(evidence, main, first)
         yield Finding(
-            cause=_cause(main, first),
-            seen=list(_seen(evidence, main, first)),
-            remedy=_remedy(evidence, main, first),
+            cause=_cause(main, first, warm),
+            seen=list(_seen(evidence, main, first, warm)),
+            remedy=_remedy(evidence, main, first, warm),
             node=main.node,
             rank=main.rank,
             pid=main.pid,
             onset_s=first.began,
-            where=source.where if source is not None else None,
+            where=source.where if source is not None else warm.where,
             subject=_subject(first),
         )
 
@@ -82,29 +99,44 @@ def _subject(first: First) -> Subject:
     return Subject("buffer", buffer.name) if buffer is not None else Subject("loader", "a generator")
 
 
-def _cause(main: Process, first: First) -> str:
-    name = who(main)[:1].upper() + who(main)[1:]
+def _cause(main: Process, first: First, warm: Warming) -> str:
+    whose, what = _whose(main, first), _what(first, warm)
     if first.came:
         after = f", those after it {duration(first.later)} each" if first.later is not None else ""
         return (
-            f"The first batch of {who(main)} took {duration(first.seconds)} of the {duration(first.of)} since it was "
-            f"asked for{after}: {_what(first.fed)}. That is a slow warm-up, no hang."
+            f"The first batch of {whose} took {duration(first.seconds)} of the {duration(first.of)} since it was "
+            f"asked for{after}{f': {what}' if what else ''}. That is a slow warm-up, no hang."
         )
-    left = first.fed.left
-    ready = f" It will be there in about {duration(left)}." if left is not None else ""
-    return (
-        f"{name} has been filling its first batch for {duration(first.seconds)} and gets on: {_what(first.fed)}.{ready}"
-    )
+    left = _left(first, warm)
+    ready = f" It will be ready in about {duration(left)}." if left is not None else ""
+    gets_on = f"has been filling its first batch for {duration(first.seconds)} and gets on"
+    return f"{whose[:1].upper()}{whose[1:]} {gets_on}{f': {what}' if what else ''}.{ready}"
 
 
-def _what(fed: Feeding) -> str:
+def _whose(main: Process, first: First) -> str:
+    if first.loader is None or first.fed.sources:
+        return who(main)
+    return loader_name(first.loader) + ("" if main.rank is None else f" of rank {main.rank}")
+
+
+def _left(first: First, warm: Warming) -> float | None:
+    return first.fed.left if first.fed.left is not None else warm.left(first)
+
+
+def _what(first: First, warm: Warming) -> str:
+    fed = first.fed
+    if not fed.readers and not fed.tokenizers:
+        return words(warm, first)
     rows = f"{many(fed.rows, 'row')} read" if fed.readers else ""
     tokens = f"{many(fed.documents, 'document')} made into {many(fed.tokens, 'token')}" if fed.tokenizers else ""
-    return " and ".join(part for part in (rows, tokens) if part) or "documents are read"
+    return " and ".join(part for part in (rows, tokens) if part)
 
 
-def _seen(evidence: Evidence, main: Process, first: First) -> Iterator[str]:
-    yield so_far(evidence, main)
+def _seen(evidence: Evidence, main: Process, first: First, warm: Warming) -> Iterator[str]:
+    if first.fed.sources:
+        yield so_far(evidence, main)
+    else:
+        yield from seen(warm, first)
     told = filling(first.fed, came=first.came)
     if told:
         yield told
@@ -117,11 +149,12 @@ def _seen(evidence: Evidence, main: Process, first: First) -> Iterator[str]:
             )
 
 
-def _remedy(evidence: Evidence, main: Process, first: First) -> Remedy:
+def _remedy(evidence: Evidence, main: Process, first: First, warm: Warming) -> Remedy:
     host = host_of(evidence, main)
-    parts = list(_faster(first, host.cpus if host is not None else 0))
+    cpus = host.cpus if host is not None else 0
+    parts = list(_faster(first, cpus)) if _most(first.fed) is not None else advice(warm, first)
     if not first.came:
-        left = first.fed.left
+        left = _left(first, warm)
         parts.insert(0, f"Wait: it gets on{f', about {duration(left)} to go' if left is not None else ''}.")
     buffer = first.fed.buffer
     if buffer is not None:
