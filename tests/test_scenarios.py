@@ -6,6 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from unstuck.model.report import Symptom
 from unstuck.rules.discovery import all_rules
 from unstuck.trials.scenarios import all_scenarios, run_in_passing
 from unstuck.trials.surroundings import Unavailable
@@ -14,8 +15,13 @@ SCENARIOS = all_scenarios()
 
 
 def marked(name):
-    """Further forms of a failure that has a scenario already are run on request: there is no time for all."""
-    known = name in all_rules() or name.endswith("-healthy") or name.startswith("healthy-")
+    """There is no time for all: further forms of a failure that has a scenario already are run on request.
+
+    So are the healthy neighbours of crashes, which are plain trainings: what was kept of them is judged every time.
+    """
+    rule = all_rules().get(name.removesuffix("-healthy"))
+    crashes = rule is not None and rule.explains is Symptom.CRASHED
+    known = name.startswith("healthy-") or (rule is not None and (name in all_rules() or not crashes))
     return pytest.param(name, marks=[] if known else pytest.mark.variant)
 
 

@@ -105,6 +105,7 @@ print([here is there for here, (_, _, there) in zip(state(), places)].count(Fals
 """
 
 
+@pytest.mark.scenario
 @pytest.mark.parametrize("adapter", ADAPTERS)
 def test_an_undone_adapter_leaves_the_very_objects_it_found(recorded: Recorded, adapter: str) -> None:
     library = IMPORTS.get(adapter.partition("_")[0], "torch")

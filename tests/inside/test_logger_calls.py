@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import pytest
 from running import Run
 
 from unstuck.model.between import Call, Logger
 
 Recorded = Callable[..., Run]
+pytestmark = pytest.mark.scenario  # importing these libraries takes as long as a small training
 WANDB = """
 import os
 os.environ.update(WANDB_MODE="offline", WANDB_SILENT="true", WANDB_DIR=os.path.dirname(__file__))
@@ -17,6 +19,7 @@ import wandb
 SERVER = """
 import threading, time, urllib.request
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
 class Answer(BaseHTTPRequestHandler):
     def do_POST(self):
         self.rfile.read(int(self.headers["Content-Length"]))

@@ -211,6 +211,7 @@ print("never")
     assert (told(run), run.out) == ("", "never\n")
 
 
+@pytest.mark.scenario
 def test_real_wandb_has_every_row_in_order(recorded: Recorded) -> None:
     run = recorded(
         WANDB

@@ -84,7 +84,7 @@ class Kind:
     IDLE = 13  # totals; board as FETCH: the worker waits for its next index
     OPTIMIZER = 14  # notes: the first step, a type of the optimizer (string), b device of its parameters (string)
     STAGE = 15  # totals and ring by name; board: a 1 while it is open, the item as text
-    PROGRESS = 16  # board: a have, b need, c unit (string), d when it was told first * 2 + 1 once it went down; note: its first rise
+    PROGRESS = 16  # board: a have, b need, c unit (string), d first told * 2, + 1 once it went down; notes: first rise
     EXIT = 17  # notes: a pid, b status as multiprocessing gives it, c how it was learned
     EXCEPTION = 18  # notes: a type (string)
     ADAPTER_FAILED = 19  # notes: a what happened (string)

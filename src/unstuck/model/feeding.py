@@ -146,6 +146,15 @@ def filling(fed: Feeding, *, came: bool = False) -> str:
     return "; ".join(parts)
 
 
+def on_the_way(fed: Feeding) -> list[str]:
+    """`1,280 documents tokenised`, `50,000 tokens made`, `kept 5,000 of 65,537 tokens`, `about 40 s to go`."""
+    told = [f"{many(fed.rows, 'row')} read"] if fed.rows else []
+    if fed.tokens:
+        told += [f"{many(fed.documents, 'document')} tokenised", f"{many(fed.tokens, 'token')} made"]
+    told += [f"{one.name} {one.have:,} of {one.need:,} {one.unit}".rstrip() for one in fed.progress if one.need > 0]
+    return told + ([f"about {duration(fed.left)} to go"] if fed.left else [])
+
+
 def before_first(evidence: Evidence, process: Process) -> str:
     """How far it is on its way to the first batch, if it uses a data library; nothing once there was one."""
     fed = feeding(evidence, process)

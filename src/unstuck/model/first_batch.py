@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from .evidence import Evidence
 from .feeding import Feeding, feeding
-from .questions import host_of
+from .questions import host_of, workers_of
 from .recorded import Fetching, Loader, Process
 from .told import Progress
 from .waiting import fetching
@@ -29,6 +29,7 @@ class First(NamedTuple):
     others: int  # how many those were
     later_share: float  # of the time after it that went into getting batches
     moves: bool = True  # something was read, loaded or made lately
+    sampled: bool = True  # a sample of it was loaded
     loader: Loader | None = None  # None: a generator of the user's own
     loads: tuple[Fetching, ...] = ()  # who loaded it, of a loader
 
@@ -66,10 +67,12 @@ def _of_loader(evidence: Evidence, process: Process, loader: Loader, fed: Feedin
     if not loader.batches:
         if process.ended is not None and evidence.run.status == ENDED_WELL:
             return None  # it had none to give
+        sampled = _sampled(evidence, process, loader)
         began = _ready(evidence, process, loader, loader.began if loader.began is not None else loader.now_since)
         taken = max(end - began, 0.0)
+        moves = _moves(evidence, process, fed, sampled, end)
         return First(fed, began, taken, came=False, of=taken, later=None, others=0, later_share=0.0, loader=loader,
-                     moves=_moves(evidence, process, fed, loads, end), loads=loads)  # fmt: skip
+                     moves=moves, sampled=bool(sampled), loads=loads)  # fmt: skip
     took = loader.first[0] if loader.first else loader.first_waits.longest
     came = loader.first_at if loader.first_at is not None else _came(loader, end)
     began = min(_ready(evidence, process, loader, came - took), came)
@@ -98,9 +101,14 @@ def _later(loader: Loader) -> float | None:
     return (again.total - again.longest) / (again.count - 1) if again.count > 1 else None
 
 
-def _moves(evidence: Evidence, process: Process, fed: Feeding, loads: tuple[Fetching, ...], end: float) -> bool:
-    samples = [one.now_since for one in loads if one.samples]
-    newest = max([fed.newest, *samples])
+def _sampled(evidence: Evidence, process: Process, loader: Loader) -> list[float]:
+    """When the newest samples were begun, by those who have loaded one before."""
+    loading = workers_of(evidence, process, loader) if loader.num_workers else [process]
+    return [one.now_since for each in loading if each.first_sample is not None for one in each.fetching]
+
+
+def _moves(evidence: Evidence, process: Process, fed: Feeding, sampled: list[float], end: float) -> bool:
+    newest = max([fed.newest, *sampled])
     return (end - newest < LATELY and newest > 0) or _grows(evidence, process, end)
 
 

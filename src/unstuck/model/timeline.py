@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from .beginning import Step
 from .evidence import Evidence
+from .feeding import feeding, on_the_way
 from .phrases import duration, many, short, size
 from .questions import host_of, workers_of
 from .recorded import Loader, Process
@@ -147,7 +148,7 @@ def _between(main: Process, begun: float, ended: float) -> str:
 
 
 def _sources(main: Process, begun: float, ended: float) -> list[str]:
-    return [_source(one) for one in main.sources if one.at <= ended and one.last >= begun]
+    return [_source(one) for one in main.sources if one.items and one.at <= ended and one.last >= begun]
 
 
 def _source(one: Source) -> str:
@@ -179,15 +180,17 @@ def _stands(evidence: Evidence, main: Process) -> tuple[str, str]:
 
 
 def _loaded(evidence: Evidence, main: Process, loader: Loader) -> str:
+    """They are counted with each batch."""
     loading = workers_of(evidence, main, loader) if loader.num_workers else [main]
     samples = sum(one.samples for process in loading for one in process.fetching)
+    if not samples and any(one.first_sample is not None for one in loading):
+        return "samples come, but no batch is complete"
     return f"{many(samples, 'sample')} loaded so far"
 
 
 def _moves(evidence: Evidence, main: Process) -> list[str]:
     """Counters that tell a slow start from one that stands: what was told, read and computed meanwhile."""
-    told = [f"{one.name} {one.have:,} of {one.need:,} {one.unit}".rstrip() for one in main.progress if one.need]
-    told += [_source(one) for one in main.sources]
+    told = on_the_way(feeding(evidence, main))
     host = host_of(evidence, main)
     seen = [one for sample in (host.samples if host else ()) for one in sample.processes if one.pid == main.pid]
     read = [one.read for one in seen if one.read is not None]

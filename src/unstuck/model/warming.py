@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import NamedTuple
 
 from .doing import fetch_of, place, user_frame
-from .evidence import Evidence
+from .evidence import Evidence, Glance
 from .first_batch import First
-from .glancing import glances_of, lines_of
+from .glancing import glances_of
 from .phrases import duration, many, short
 from .places import Place
 from .questions import is_users, workers_of
@@ -23,21 +24,9 @@ class Warming(NamedTuple):
     where: Place | None  # the line that it was met at most often, or where samples are loaded
     met: int  # looks that met it there, of
     looks: int
-    samples: int  # loaded so far, where it has not come
-    need: int  # samples in a batch; 0: not known
     longest: float  # seconds of the sample that took longest
     usual: float  # and of most others
-    going_on: float  # seconds for which the sample that is being loaded has been so
-
-    @property
-    def one_sample(self) -> float:
-        return max(self.longest, self.going_on)
-
-    def left(self, first: First) -> float | None:
-        """Seconds, as the samples before went."""
-        if first.came or not self.samples or self.samples >= self.need:
-            return None
-        return (self.need - self.samples) * (first.seconds / self.samples if self.samples > 1 else 0.0) or None
+    first_sample: bool  # it has not come, and no sample of it was loaded yet
 
 
 def warming(evidence: Evidence, main: Process, first: First) -> Warming:
@@ -46,18 +35,14 @@ def warming(evidence: Evidence, main: Process, first: First) -> Warming:
     at, met = lines[0] if lines else (None, 0)
     if at is None and loader is not None:
         at = loader.reads_at if is_users(loader.reads_at) else loader.created
-    # The first batch is the first worker's.
-    loads = first.loads[:1]
     timed = [one.sample_times for one in first.loads if one.sample_times.count]
     return Warming(
         where=at,
         met=met,
         looks=looks,
-        samples=sum(one.samples for one in loads),
-        need=loader.batch_size or 0 if loader is not None else 0,
         longest=max((one.longest for one in timed), default=0.0),
         usual=max((one.p50 for one in timed), default=0.0),
-        going_on=0.0 if first.came or any(one.samples for one in loads) else first.seconds,
+        first_sample=not first.came and not first.sampled,
     )
 
 
@@ -66,7 +51,7 @@ def _met(evidence: Evidence, main: Process, first: First) -> tuple[list[tuple[Pl
     loader = first.loader
     if loader is None or not loader.num_workers:
         looks = glances_of(evidence, main, first.began, first.began + first.seconds)
-        return lines_of(looks), len(looks)
+        return _common(looks), len(looks)
     found = []
     for worker in () if first.came else workers_of(evidence, main, loader):
         stack = main_stack(evidence, worker.pid)
@@ -76,12 +61,24 @@ def _met(evidence: Evidence, main: Process, first: First) -> tuple[list[tuple[Pl
     return found[:1], len(found)
 
 
+def _common(looks: list[Glance]) -> list[tuple[Place, int]]:
+    """The innermost function of the user's that most of them met, at its most frequent line."""
+    met = [[at for frame in one.frames if (at := place(frame)) is not None and is_users(at)] for one in looks]
+    counted = Counter(name for each in met for name in dict.fromkeys((at.file, at.function) for at in each))
+    most = max(counted.values(), default=0)
+    for each in met:
+        for at in each:
+            if counted[at.file, at.function] == most:
+                lines = Counter(one for other in met for one in other if one.function == at.function)
+                return [(lines.most_common(1)[0][0], most)]
+    return []
+
+
 def words(warm: Warming, first: First) -> str:
     """`nearly all of it is its first sample, 13.4 s, at data.py:12 (build)`."""
     at = f"{short(warm.where)} ({warm.where.function})" if warm.where is not None else ""
     if not first.came:
-        of = f" of {warm.need:,}" if warm.need else ""
-        loaded = f"{warm.samples:,}{of} samples are loaded" if warm.samples else "its first sample is being loaded"
+        loaded = "its first sample is being loaded" if warm.first_sample else "samples of it come"
         return f"{loaded}{f', at {at}' if at else ''}" if first.loader is not None else f"it is at {at}" if at else ""
     if warm.longest >= MOST * first.seconds:
         return f"nearly all of it is one sample, {duration(warm.longest)}{f', at {at}' if at else ''}"
@@ -92,10 +89,8 @@ def seen(warm: Warming, first: First) -> list[str]:
     told = []
     if warm.longest and first.came:
         told.append(f"one sample took {duration(warm.longest)}, most others {duration(warm.usual)}")
-    if not first.came and warm.samples:
-        told.append(f"{many(warm.samples, 'sample')} loaded so far" + (f" of {warm.need:,}" if warm.need else ""))
-    if warm.met:
-        told.append(f"{warm.met} of {many(warm.looks, 'look')} met it at {short(warm.where)}")
+    if warm.met and warm.where is not None:
+        told.append(f"{warm.met} of {many(warm.looks, 'look')} met it in {warm.where.function}")
     return told
 
 
@@ -105,8 +100,9 @@ def advice(warm: Warming, first: First) -> list[str]:
     at = f"{short(warm.where)} ({warm.where.function})" if warm.where is not None else "the loader's own code"
     if loader is None:
         return [f"Look at what {at} does before there is enough for a batch."]
-    if warm.one_sample < MOST * first.seconds:
-        return [f"Look at {at}: samples of the first batch take far longer there than those of later ones."]
+    if not warm.first_sample and warm.longest < MOST * first.seconds:
+        than = ": samples of the first batch take far longer there than those of later ones" if first.came else ""
+        return [f"Look at {at}{than or ', where its samples are loaded'}."]
     parts = [f"What {at} does once before its first sample could be done beforehand and kept on disk."]
     if loader.num_workers > 1:
         forked = ", where forked workers find it ready" if loader.context in (None, "fork") else ""

@@ -7,6 +7,7 @@ from pathlib import Path
 import msgspec
 
 from ..model.evidence import Evidence
+from ..model.recorded import Process
 from ..model.report import Report
 
 FOLDER = "snapshots"
@@ -53,10 +54,17 @@ def _newest(folder: Path) -> Evidence | None:
     return taken if isinstance(taken, Evidence) else None
 
 
-def _progress(evidence: Evidence) -> dict[int, list[int]]:
+def _progress(evidence: Evidence) -> dict[int, list[object]]:
     """What each rank has done so far. Its end, and what an exception leaves behind, are none of it."""
     return {
-        one.pid: [one.optimizer_steps, *(loader.batches for loader in one.loaders)]
+        one.pid: [one.optimizer_steps, *(loader.batches for loader in one.loaders), *_before_the_first(one)]
         for one in evidence.recording or ()
-        if one.role in ("main", "launcher")
+        if one.role in ("main", "launcher", "worker") and (one.role != "worker" or one.progress or one.first_sample)
     }
+
+
+def _before_the_first(process: Process) -> list[object]:
+    """How far it is on its way to its first batch, and what it tells of itself."""
+    told = [(one.name, one.have) for one in process.progress]
+    begun = [loader.began is not None for loader in process.loaders]
+    return [*told, *begun, process.imported is not None, process.first_sample is not None]

@@ -107,7 +107,10 @@ def _cause(main: Process, first: First, warm: Warming) -> str:
             f"The first batch of {whose} took {duration(first.seconds)} of the {duration(first.of)} since it was "
             f"asked for{after}{f': {what}' if what else ''}. That is a slow warm-up, no hang."
         )
-    left = _left(first, warm)
+    left = first.fed.left
+    if not main.alive:
+        ended = f"{whose[:1].upper()}{whose[1:]} had been filling its first batch for {duration(first.seconds)}"
+        return f"{ended} when it ended, and got on{f': {what}' if what else ''}."
     ready = f" It will be ready in about {duration(left)}." if left is not None else ""
     gets_on = f"has been filling its first batch for {duration(first.seconds)} and gets on"
     return f"{whose[:1].upper()}{whose[1:]} {gets_on}{f': {what}' if what else ''}.{ready}"
@@ -119,14 +122,12 @@ def _whose(main: Process, first: First) -> str:
     return loader_name(first.loader) + ("" if main.rank is None else f" of rank {main.rank}")
 
 
-def _left(first: First, warm: Warming) -> float | None:
-    return first.fed.left if first.fed.left is not None else warm.left(first)
-
-
 def _what(first: First, warm: Warming) -> str:
-    fed = first.fed
+    fed, buffer = first.fed, first.fed.buffer
     if not fed.readers and not fed.tokenizers:
-        return words(warm, first)
+        if buffer is None or first.came:
+            return words(warm, first)
+        return f"{buffer.name} holds {buffer.have:,} of {buffer.need:,} {buffer.unit}".rstrip()
     rows = f"{many(fed.rows, 'row')} read" if fed.readers else ""
     tokens = f"{many(fed.documents, 'document')} made into {many(fed.tokens, 'token')}" if fed.tokenizers else ""
     return " and ".join(part for part in (rows, tokens) if part)
@@ -153,8 +154,8 @@ def _remedy(evidence: Evidence, main: Process, first: First, warm: Warming) -> R
     host = host_of(evidence, main)
     cpus = host.cpus if host is not None else 0
     parts = list(_faster(first, cpus)) if _most(first.fed) is not None else advice(warm, first)
-    if not first.came:
-        left = _left(first, warm)
+    if not first.came and main.alive:
+        left = first.fed.left
         parts.insert(0, f"Wait: it gets on{f', about {duration(left)} to go' if left is not None else ''}.")
     buffer = first.fed.buffer
     if buffer is not None:
