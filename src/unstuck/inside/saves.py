@@ -20,6 +20,7 @@ from .describe import user_line
 from .exceptions import message_of
 from .format import APART, H_ROLE, ROLE_MAIN, SAVED_ASIDE, SAVED_BITS, SAVED_HELD, Kind
 from .guard import Guard, clean
+from .paths import path_of
 from .process import process
 from .recorder import Recorder, clock
 
@@ -29,7 +30,6 @@ FILES = 256  # of a folder that are looked at for its size
 LARGEST = 1 << 58  # an inode's number beyond it finds no room
 CAUSES = 5
 LONGEST = 500  # characters of a message
-PYTHONS = ("_io", "tempfile")  # whose file objects can be asked for their name
 
 
 class Save:
@@ -137,16 +137,6 @@ def saves(original: Any, target_of: Callable[..., object], how: int, guard: Guar
 def _begun(target_of: Callable[..., object], args: Any, kwargs: Any, how: int, frame: FrameType) -> Save | None:
     target = target_of(frame, *args, **kwargs)
     return None if target is None else begin(target, how, frame)
-
-
-def path_of(target: object) -> str:
-    """Of a file too, if it is one of Python's own; nothing of the user's is called."""
-    if type(target) is str:
-        return os.path.abspath(target)
-    if isinstance(target, os.PathLike) and type(target).__module__.startswith("pathlib"):
-        return os.path.abspath(str(target))
-    name = getattr(target, "name", None) if type(target).__module__ in PYTHONS else None
-    return str(os.path.abspath(name)) if type(name) is str else f"<{type(target).__name__}>"
 
 
 def _found(path: str) -> tuple[int, int]:

@@ -15,6 +15,7 @@ from ..data_files import files
 from ..format import Kind
 from ..guard import Guard, clean
 from ..patching import Undo, replace, replace_everywhere, together
+from ..paths import path_of
 from ..sources import ROWS, Open, begin, counted, leave
 from ..texts import blanks
 from ..weak import ByIdentity
@@ -116,16 +117,6 @@ def _each(batches: Iterator[Any], file: Any, guard: Guard, known: _Known) -> Ite
         if call is not None:
             guard.quietly(known.read, call, path, list(range(before, group)), group - before, batch)
         yield batch
-
-
-def path_of(source: object) -> str:
-    """Nothing of the user's is called."""
-    if type(source) is str:
-        return source if "://" in source else os.path.abspath(source)
-    if isinstance(source, os.PathLike) and type(source).__module__.startswith("pathlib"):
-        return os.path.abspath(str(source))
-    name = getattr(source, "name", None) if type(source).__module__ == "_io" else None
-    return os.path.abspath(name) if type(name) is str else f"<{type(source).__name__}>"
 
 
 def _size(path: str) -> int:
