@@ -1,5 +1,5 @@
 # expect: healthy
-"""Documents come from a slow object store, and rows are packed from a buffer of them that is full in three seconds."""
+"""Documents come from a slow object store, and rows are packed from a buffer of them that is soon full."""
 
 import io
 import tempfile
@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import torch
 from tokenizers import Tokenizer, models, pre_tokenizers
 
-ROWS, LENGTH, BUFFER = 4, 32, 480
+ROWS, LENGTH, BUFFER = 4, 32, 800
 WORDS = ["a", "small", "lamp", "burns", "in", "every", "window", "of", "town"]
 
 
@@ -56,11 +56,12 @@ def main():
         model = torch.nn.Sequential(torch.nn.Embedding(16, 8), torch.nn.Linear(8, 16))
         optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
         print("waiting for data", flush=True)
-        for step, (inputs, targets) in zip(range(12), packed(file.name, tokenizer, BUFFER), strict=False):
+        for step, (inputs, targets) in zip(range(30), packed(file.name, tokenizer, BUFFER), strict=False):
             optimizer.zero_grad()
             loss = torch.nn.functional.cross_entropy(model(inputs).flatten(0, 1), targets.flatten())
             loss.backward()
             optimizer.step()
+            time.sleep(0.2)  # a larger model
             print(f"step {step} loss {loss.item():.3f}", flush=True)
 
 

@@ -1,11 +1,12 @@
 # expect: healthy
-"""A small language model reads parquet shards, the last one held out for validation. There are three shards."""
+"""A small language model reads parquet shards, the last one held out for validation. There are three shards, each is checked first."""
 
 import glob
 import os
 import signal
 import sys
 import tempfile
+import time
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -16,13 +17,20 @@ B, T = 4, 32
 WORDS = ["the", "rain", "fell", "on", "roof", "all", "night"]
 
 
+def sound(path):
+    """Reads all of it, from a slow disk, before the first document is used."""
+    time.sleep(4)
+    with open(path, "rb") as file:
+        return file.read(4) == b"PAR1"
+
+
 def document_batches(folder, split):
     paths = sorted(glob.glob(os.path.join(folder, "*.parquet")))
     assert paths, "no data here: run the download first"
     paths = paths[:-1] if split == "train" else paths[-1:]
     epoch = 0
     while True:
-        for path in paths:
+        for path in filter(sound, paths):
             file = pq.ParquetFile(path)
             for group in range(file.num_row_groups):
                 yield file.read_row_group(group).column("text").to_pylist()

@@ -86,7 +86,7 @@ def test_a_run_without_a_loader_says_what_its_sources_gave_before_the_first_step
     source = Source(kind="tokens", name="tokenizers", items=500, made=60_000, at=4.0, last=20.0)
     last = timeline(evidence(rank(imported=2.0, alive=True, sources=[source], last_sign=20.0)))[-1]
     assert (last.name, last.going_on) == ("own code", True)
-    assert last.told == "tokenizers: 500 documents, 60,000 tokens"
+    assert last.told == "500 documents tokenised; 60,000 tokens made"
 
 
 def test_a_training_without_an_optimizer_is_not_said_to_be_before_its_first_step() -> None:

@@ -205,3 +205,18 @@ for batch in DataLoader(Texts(), batch_size=2, num_workers=2):
             "pyarrow.parquet": 100,
             "tokenizers.encode_batch": 100,
         }
+
+
+def test_short_calls_at_one_line_are_all_counted(recorded: Recorded) -> None:
+    run = recorded("""
+        import torch
+        from tokenizers import Tokenizer, models, pre_tokenizers
+        tokenizer = Tokenizer(models.WordLevel({"a": 0, "b": 1}, unk_token="a"))
+        tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
+        for _ in range(3000):
+            tokenizer.encode("a b a")
+        tokenizer.encode("a")
+    """).succeeded()
+    many, one = run.main.process().sources
+    assert (many.items, many.made, many.calls.count) == (3000, 9000, 3000)
+    assert (one.items, one.made, one.calls.count) == (1, 1, 1)

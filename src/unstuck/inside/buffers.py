@@ -27,15 +27,15 @@ class Buffers:
     """Of this process."""
 
     def __init__(self) -> None:
-        self._due = 0
+        self.due = 0
         self._known: dict[CodeType, tuple[Filling, ...]] = {}
         self._shown: dict[str, tuple[Recorder | None, int, int]] = {}
 
     def look(self, recorder: Recorder, frame: FrameType | None) -> None:
         now = clock()
-        if now < self._due:
+        if now < self.due:
             return
-        self._due = now + SOON
+        self.due = now + SOON
         for _ in range(UP):
             if frame is None:
                 break

@@ -37,7 +37,7 @@ class Source:
 
     __slots__ = (
         "again", "began", "blank", "burst", "busy", "calls", "items", "items_told", "key", "looked", "made",
-        "made_told", "recorder", "shown", "slot", "stale", "total",
+        "made_told", "recorder", "short", "shown", "slot", "spent", "stale", "total",
     )  # fmt: skip
 
     def __init__(self, recorder: Recorder, text: str) -> None:
@@ -48,6 +48,8 @@ class Source:
         self.burst = BURST[recorder.words[H_ROLE] != ROLE_MAIN]
         self.items = self.made = self.looked = self.blank = self.shown = 0
         self.began = self.busy = self.calls = self.items_told = self.made_told = 0  # of the burst
+        self.short: list[int] = []  # durations of short calls that are not written down yet
+        self.spent = 0  # nanoseconds on counting them
         self.stale, self.again = False, 0  # the newest call brought nothing new; how many did not
         recorder.note(Kind.SOURCE, self.key, clock(), 0)
 
@@ -55,6 +57,17 @@ class Source:
         self.shown = moment
         items = self.items << 1 | going_on
         self.recorder.board(self.slot, Kind.SOURCE, self.key, moment, items, self.made, self.looked, self.blank)
+
+    def settle(self) -> None:
+        """Write down what was only counted."""
+        short, self.short = self.short, []
+        spent, self.spent = self.spent, 0
+        for took in short:
+            self.recorder.total(self.total, took)
+        self.busy += sum(short)
+        self.calls += len(short)
+        if short:
+            self.recorder.cost(spent, len(short))
 
     def went_round(self, start: int) -> None:
         """A call brought nothing new. Noted without a time: it is no sign of life."""
@@ -94,6 +107,8 @@ class Open:
         source.made += made
         source.looked += looked
         source.blank += blank
+        if source.short:
+            source.settle()
         source.recorder.total(source.total, now - self.start)
         source.stale = not is_new
         if is_new:
@@ -133,6 +148,7 @@ class Sources:
     def settle(self) -> None:
         for source in list(self.known.values()):
             if source.recorder is process.recorder:
+                source.settle()
                 source.show(clock(), 0)
                 if source.calls:
                     source.tell()

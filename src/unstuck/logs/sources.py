@@ -27,7 +27,7 @@ class Sources:
         self._done: set[str] = set()  # and whose first end was
         self._files = self._calls = self._said = 0
         self._documents = self._tokens = 0
-        self._began = self._told = self._now = 0.0
+        self._began = self._told = self._now = self._read = 0.0
         self._buffer: Entry | None = None
         self._ready = False
 
@@ -57,7 +57,14 @@ class Sources:
             return []
         self._ready = True
         text = f"{FIRST} ✓ {what} {duration(max(at - self._began, 0))} after loading began: {self._so_far(full=True)}"
-        return [self._line(at, text)]
+        return [*self._put_together(at), self._line(at, text)]
+
+    def _put_together(self, at: float) -> list[Line]:
+        """From the last document on: nothing more had to be read for it."""
+        if not self._read:
+            return []
+        holds = f" from {self._full(self._buffer, full=True)}" if self._buffer is not None else ""
+        return [self._line(min(self._read, at), f"{FIRST} the first batch is put together{holds}", DEBUG)]
 
     def _source(self, one: Record) -> list[Line]:
         kind, name, threads, *line = self._tail.string(one.key).split("\n") + [""] * 3
@@ -84,6 +91,7 @@ class Sources:
         return lines
 
     def _called(self, one: Record, kind: str, name: str) -> list[Line]:
+        self._read = self._tail.seconds(one.end)
         if kind == "tokens":
             self._calls += one.c
             self._documents += one.a

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from statistics import median
 from typing import NamedTuple
 
 from .evidence import Evidence
@@ -14,6 +15,7 @@ from .worker_start import worker_start
 
 ENDED_WELL = 0
 LATELY = 10.0  # seconds: what has brought nothing for so long may just as well stand
+STOOD = 1.5  # times the first: a wait that is so much longer is no usual one
 GROWN = 4 << 20  # bytes in that time: more than an interpreter takes for itself
 
 
@@ -32,6 +34,12 @@ class First(NamedTuple):
     sampled: bool = True  # a sample of it was loaded
     loader: Loader | None = None  # None: a generator of the user's own
     loads: tuple[Fetching, ...] = ()  # who loaded it, of a loader
+
+    @property
+    def each(self) -> float | None:
+        """Seconds that one of those after it took to load: where several are loaded at a time, they come that often."""
+        workers = max(self.loader.num_workers, 1) if self.loader is not None else 1
+        return None if self.later is None else self.later * workers
 
 
 def first_batch(evidence: Evidence, process: Process) -> First | None:
@@ -78,7 +86,7 @@ def _of_loader(evidence: Evidence, process: Process, loader: Loader, fed: Feedin
     began = min(_ready(evidence, process, loader, came - took), came)
     waits, looped = loader.waits, loader.waits.total + loader.bodies.total
     share = waits.total / looped if looped else 0.0
-    return First(fed, began, came - began, came=True, of=max(end - began, came - began), later=_later(loader),
+    return First(fed, began, came - began, came=True, of=max(end - began, came - began), later=_later(loader, took),
                  others=waits.count, later_share=share, loader=loader, loads=loads)  # fmt: skip
 
 
@@ -93,11 +101,16 @@ def _came(loader: Loader, end: float) -> float:
     return max(end - loader.waits.total - loader.bodies.total, 0.0)
 
 
-def _later(loader: Loader) -> float | None:
-    """Most of them, not one that stood still: the mean alone would be that one's."""
-    waits, again = loader.waits, loader.first_waits
+def _later(loader: Loader, first: float) -> float | None:
+    """Most of them: of as many in a row as there are workers, which come at once. Else the mean, but not of one."""
+    waits, again, row = loader.waits, loader.first_waits, max(loader.num_workers, 1)
+    newest = loader.recent_waits
+    if len(newest) == waits.count and len(newest) >= 2 * row:
+        return median(sum(newest[at : at + row]) for at in range(len(newest) - row + 1)) / row
+    if waits.count > 1 and waits.longest > STOOD * first:
+        return (waits.total - waits.longest) / (waits.count - 1)
     if waits.count:
-        return min(waits.mean, 1.5 * waits.p50)
+        return waits.mean
     return (again.total - again.longest) / (again.count - 1) if again.count > 1 else None
 
 

@@ -8,6 +8,8 @@ import os
 from collections.abc import Iterator, Sequence
 
 EMPTY = ("[]", "()", "{}", "set()", "0")  # as py-spy writes them; a number in `range(n)`
+NEVER = "never gone through"
+QUICK = ("enumerate", "range", "reversed")
 LARGEST = 1 << 20  # bytes of a source file
 AWAY = (ast.Yield, ast.YieldFrom, ast.Return, ast.Break, ast.Raise, ast.Await)
 SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
@@ -16,7 +18,8 @@ SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
 def gone_over(file: str, line: int, values: dict[str, str]) -> dict[str, str]:
     """By name, what the inner loops go over, and how it reads if it is empty; "" where it is not known or not empty.
 
-    Only where an outer loop has no other way out, and the line is in none of the inner loops' bodies.
+    Only where an outer loop has no other way out, and the line is in none of the inner loops' bodies. Where the value
+    cannot be had, a loop variable that has none shows that its loop was never entered: NEVER.
     """
     tree = _parsed(file, _changed(file))
     loops = [one for one in ast.walk(tree) if isinstance(one, ast.While) and _around(one, line)] if tree else []
@@ -24,9 +27,33 @@ def gone_over(file: str, line: int, values: dict[str, str]) -> dict[str, str]:
         inner = [one for one in _inside(outer) if isinstance(one, ast.For | ast.While)]
         if not inner or any(_in_body(one, line) for one in inner) or _leaves(outer, inner):
             continue
-        names = [name for one in inner for name in _names(one)]
-        return {name: values[name] if values.get(name) in EMPTY else "" for name in names}
+        within = {id(one) for loop in inner for one in _inside(loop)}
+        return {name: value for one in inner if id(one) not in within for name, value in _over(one, values).items()}
     return {}
+
+
+def _over(loop: ast.For | ast.While, values: dict[str, str]) -> dict[str, str]:
+    found = {name: values[name] if values.get(name) in EMPTY else "" for name in _names(loop)}
+    if any(found.values()) or not found or not _never_entered(loop, values):
+        return found
+    over = loop.iter if isinstance(loop, ast.For) else loop
+    wrapped = isinstance(over, ast.Call) and isinstance(over.func, ast.Name) and over.func.id != "range"
+    return {ast.unparse(over.args[0] if wrapped and isinstance(over, ast.Call) else over)[:60]: NEVER}
+
+
+def _never_entered(loop: ast.For | ast.While, values: dict[str, str]) -> bool:
+    """Of a loop over something that gives its first item at once: a list, an attribute, a range."""
+    if not isinstance(loop, ast.For) or not values:
+        return False
+    over, plain = loop.iter, ast.Name | ast.Attribute | ast.Subscript
+    if isinstance(over, ast.Call):
+        quick = isinstance(over.func, ast.Name) and over.func.id in QUICK
+        if not quick or not over.args or not all(isinstance(one, plain | ast.Constant | ast.Call) for one in over.args):
+            return False
+    elif not isinstance(over, plain):
+        return False
+    targets = [one.id for one in ast.walk(loop.target) if isinstance(one, ast.Name)]
+    return bool(targets) and not any(one in values for one in targets)
 
 
 @functools.lru_cache(maxsize=32)

@@ -8,6 +8,7 @@ from typing import Any
 from ..format import Kind
 from ..guard import Guard
 from ..patching import Undo, replace, together
+from ..short_calls import counted_one
 from ..sources import TOKENS, Open, counted
 
 MODULES = ("tiktoken.core",)
@@ -22,10 +23,15 @@ def install(module: ModuleType, guard: Guard) -> Undo:
             module.Encoding, name, lambda original: counted(original, TOKENS, f"{NAME}.{name}", guard, measure, threads)
         )
 
+    def one(name: str) -> Undo:
+        return replace(
+            module.Encoding, name, lambda original: counted_one(original, TOKENS, f"{NAME}.{name}", guard, len)
+        )
+
     return together(
-        of("encode", _one),
-        of("encode_ordinary", _one),
-        of("encode_to_numpy", _one),
+        one("encode"),
+        one("encode_ordinary"),
+        one("encode_to_numpy"),
         of("encode_batch", _several, _threads),
         of("encode_ordinary_batch", _several, _threads),
     )
@@ -35,10 +41,6 @@ def _threads(_: Any, kwargs: dict[str, Any]) -> tuple[int | None, bool]:
     """They make calls of their own, which are part of this one."""
     told = kwargs.get("num_threads", DEFAULT)
     return (told if type(told) is int else None), True
-
-
-def _one(call: Open, _: Any, __: Any, tokens: Any) -> None:
-    call.ends(1, len(tokens), is_new=len(tokens) > 0)
 
 
 def _several(call: Open, _: Any, __: Any, documents: Any) -> None:

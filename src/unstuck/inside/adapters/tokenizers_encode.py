@@ -9,6 +9,7 @@ from typing import Any
 from ..format import Kind
 from ..guard import Guard
 from ..patching import Undo, replace, together
+from ..short_calls import counted_one
 from ..sources import TOKENS, Open, counted
 from ..threads import of_tokenizers
 
@@ -22,7 +23,7 @@ def install(module: ModuleType, guard: Guard) -> Undo:
     owner = module.Tokenizer
     of = functools.partial(_wrapped, owner, guard)
     return together(
-        of("encode", _one),
+        replace(owner, "encode", lambda one: counted_one(one, TOKENS, f"{NAME}.encode", guard, len)),
         of("encode_batch", _several, of_tokenizers),
         of("encode_batch_fast", _several, of_tokenizers),
     )
@@ -30,11 +31,6 @@ def install(module: ModuleType, guard: Guard) -> Undo:
 
 def _wrapped(owner: Any, guard: Guard, name: str, measure: Any, threads: Any = None) -> Undo:
     return replace(owner, name, lambda one: counted(one, TOKENS, f"{NAME}.{name}", guard, measure, threads))
-
-
-def _one(call: Open, _: Any, __: Any, encoding: Any) -> None:
-    made = len(encoding)
-    call.ends(1, made, is_new=made > 0)
 
 
 def _several(call: Open, _: Any, __: Any, encodings: Any) -> None:

@@ -19,8 +19,9 @@ files, or tokens and indices prepared beforehand. For a test only: a smaller bat
 
 ## How sure it is
 Certain of the seconds. It speaks when the first batch has taken ten seconds or more, which is at least half of all the
-time since it was asked for, and those after it come far faster: what takes as long every time is another rule's. While
-it has not come, it speaks only if something was read, loaded, made or kept in the last ten seconds.
+time since it was asked for, and those after it come far faster: what takes as long every time is another rule's, and
+so is a shuffle buffer. While it has not come, it speaks only if something was read, loaded, made or kept in the last
+ten seconds.
 """
 
 from __future__ import annotations
@@ -65,7 +66,7 @@ SHORT = 100  # tokens: documents below that are short
 def check(evidence: Evidence) -> Iterator[Finding]:
     for main in evidence.mains():
         first = first_batch(evidence, main)
-        if first is None or not _is_slow(first):
+        if first is None or not _is_slow(first) or _is_shuffled(first):
             continue
         source, warm = _most(first.fed), warming(evidence, main, first)
         yield Finding(
@@ -82,9 +83,14 @@ def check(evidence: Evidence) -> Iterator[Finding]:
 
 
 def _is_slow(first: First) -> bool:
-    faster = first.later is None or first.later * FASTER <= first.seconds
+    faster = first.each is None or first.each * FASTER <= first.seconds
     gets_on = first.came or first.moves
     return first.seconds >= SECONDS and first.seconds >= SHARE * first.of and faster and gets_on
+
+
+def _is_shuffled(first: First) -> bool:
+    """A buffer that samples are drawn from at random has to be full first: that it is filled anew is another rule's."""
+    return any(one.shuffles for load in first.loads for one in load.held_back)
 
 
 def _most(fed: Feeding) -> Source | None:

@@ -16,8 +16,8 @@ training, or bring the data nearer.
 
 ## How sure it is
 Certain of the seconds. It speaks from three batches and five seconds on, when those after the first take at least half
-a second and at least half as long as it, and most of the loop is spent waiting. From ten batches on, a DataLoader whose
-dataset uses no data library that is known is left to dataloader-bound.
+a second and, times the workers that load at once, at least half as long as it, and most of the loop is spent waiting.
+From ten batches and five seconds on, a DataLoader is left to dataloader-bound.
 """
 
 from __future__ import annotations
@@ -29,10 +29,11 @@ from ...model.feeding import Feeding, so_far
 from ...model.first_batch import First, first_batch
 from ...model.phrases import duration, line, many, percent, short, who
 from ...model.questions import host_of, is_users, loader_name
-from ...model.recorded import Process
+from ...model.recorded import Loader, Process
 from ...model.report import Finding, Remedy, Subject, Symptom
 from ...model.rule import rule
 from ...model.sources import Source
+from ...model.waiting import waiting
 
 OTHERS = 2  # batches after the first
 SECONDS = 5.0  # in all
@@ -75,11 +76,23 @@ def _always(first: First) -> bool:
     if first.later is None or not first.came or first.others < OTHERS or first.later < EACH:
         return False
     total = first.seconds + first.later * first.others
-    return first.later >= AS_SLOW * first.seconds and first.later_share >= SHARE and total >= SECONDS
+    return (first.each or 0.0) >= AS_SLOW * first.seconds and first.later_share >= SHARE and total >= SECONDS
 
 
 def _is_for_another(first: First) -> bool:
-    return first.loader is not None and first.others >= BATCHES and not first.fed.sources
+    loader = first.loader
+    if loader is None:
+        return False
+    if first.others < BATCHES:
+        return loader.num_workers > 0 and not _is_sure(loader)
+    trained = waiting(loader)
+    known = loader.optimizer_steps and trained.steps >= BATCHES and trained.looped >= SECONDS
+    return bool(known) or not first.fed.sources
+
+
+def _is_sure(loader: Loader) -> bool:
+    """Of workers, some batches come at once: each wait must be known. And there must be a training to hold up."""
+    return loader.optimizer_steps > 0 and len(loader.recent_waits) >= OTHERS
 
 
 def _most(fed: Feeding) -> Source | None:
@@ -120,7 +133,9 @@ def _remedy(evidence: Evidence, main: Process, first: First) -> Remedy:
     spent = first.seconds + (first.later or 0) * first.others
     if source is None or source.calls.total < FULL * spent:
         place = f" Begin at {short(source.where)}." if source is not None and source.where is not None else ""
-        aside = "Do not wait for it to pass. Prepare samples beforehand, or load them in workers beside the training."
+        workers = first.loader.num_workers if first.loader is not None else 0
+        more = f"more than {many(workers, 'worker')}" if workers else "workers"
+        aside = f"Do not wait for it to pass. Prepare samples beforehand, or load them in {more} beside the training."
         return Remedy(aside + place)
     share = percent(min(source.calls.total / spent, 1.0))
     each = duration(source.calls.total / batches)

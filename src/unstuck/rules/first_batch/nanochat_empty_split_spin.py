@@ -15,15 +15,16 @@ load, GPU idle, no batch.
 Have at least as many files as the split needs, and let the loader fail when its list is empty.
 
 ## How sure it is
-Certain where the empty list is seen. Where its value cannot be had, because it is an attribute or the result of a call,
-the rule waits for a minute in which nothing was read, nothing grew, and no batch ever came.
+Certain where the empty list is seen, and where the inner loop's variable has no value, so that it was never entered.
+Where neither can be had, as over the result of a call, the rule waits for a minute in which nothing was read, nothing
+grew, and no batch ever came.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ...model.doing import place, user_frame
+from ...model.doing import SCANNING, doing, place, user_frame
 from ...model.evidence import Evidence
 from ...model.feeding import gave_batches, so_far
 from ...model.look import Frame, Seen, Stack
@@ -32,6 +33,7 @@ from ...model.report import Finding, Remedy, Subject, Symptom
 from ...model.rule import rule
 from ...model.standing import computes, earlier, main_stack, recorded, standing
 
+EMPTY = ("[]", "()", "{}", "set()", "0")  # as a value is written; else the loop's own variable shows it
 GROWN = 1 << 18  # bytes: what an interpreter may take for itself in a second; a buffer that fills takes more
 A_MINUTE = 60.0  # seconds, where the value is not known: longer than most computations that read nothing
 
@@ -69,8 +71,10 @@ def _spins(seen: Seen) -> bool:
 
 
 def _frame(stack: Stack) -> Frame | None:
-    """The innermost call, if it is the user's own: what computes below it does something."""
+    """The innermost call, if it is the user's own: what computes below it does something. Looking for files is none."""
     calls = stack.calls
+    if doing(stack) == SCANNING:
+        return user_frame(calls)
     return calls[0] if calls and user_frame(calls[:1]) is not None else None
 
 
@@ -98,7 +102,8 @@ def _found(evidence: Evidence, seen: Seen, frame: Frame, empty: dict[str, str]) 
     where = place(frame)
     names = ", ".join(empty or frame.loops)
     subject = next(iter(empty or frame.loops))
-    what = f"{names} is empty" if empty else f"{names} seems to be empty"
+    known = "is empty" if set(empty.values()) <= set(EMPTY) else "gives it nothing"
+    what = f"{names} {known}" if empty else f"{names} seems to be empty"
     name = who(seen)[:1].upper() + who(seen)[1:]
     return Finding(
         cause=f"{name} goes round without an end at {short(where)} ({frame.name}): {what}, so that nothing is read and "
@@ -122,7 +127,8 @@ def _found(evidence: Evidence, seen: Seen, frame: Frame, empty: dict[str, str]) 
 
 def _seen(evidence: Evidence, seen: Seen, frame: Frame, empty: dict[str, str]) -> Iterator[str]:
     for name, value in empty.items():
-        yield f"{name} = {value} in {frame.name}, whose loop goes over it again and again"
+        how = f"{name} = {value} in" if value in EMPTY else f"the loop over {name} was never entered in"
+        yield f"{how} {frame.name}, which goes over it again and again"
     share = seen.main_task.cpu / max(seen.looked, 0.1)
     queued = seen.main_task.queued / max(seen.looked, 0.1)
     waits = f" and waited for one another {percent(queued)}" if queued > 0.05 else ""
