@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from unstuck.model.between import Part
+import msgspec
+
+from unstuck.model.between import Gap, Part
 from unstuck.model.bottleneck import bottleneck
 from unstuck.model.evidence import Evidence, Host, Memory, Run, Sample
 from unstuck.model.look import Gpu
@@ -21,8 +23,8 @@ LOOP = 100.0  # seconds
 def run(waited: float, *, gpu: float | None = None, workers: int = 4, worked: float = 0, **more: Any) -> Evidence:
     waits, bodies = Timing(count=STEPS, total=waited), Timing(count=STEPS, total=LOOP - waited)
     loader = Loader(
-        number=1, num_workers=workers, batches=STEPS, optimizer_steps=STEPS, waits=waits, bodies=bodies, pids=[11],
-        **{"first_at": 5.0, **more},
+        number=1, num_workers=workers, batches=STEPS, waits=waits, bodies=bodies, pids=[11],
+        **{"first_at": 5.0, "optimizer_steps": STEPS, **more},
     )  # fmt: skip
     main = Process(node="a", pid=10, parent=1, role="main", opened=1.0, last_sign=120.0, loaders=[loader])
     spent = Fetching(loader=0, fetches=Timing(STEPS, worked), idle=Timing(STEPS, workers * LOOP - worked))
@@ -74,11 +76,47 @@ def test_side_work_between_steps_is_named():
     found = judged(1.0, between=parts, between_of=Timing(STEPS, 99.0))
 
     assert found.answer == "between steps"
-    assert "40 % of the loop, most of it logger (wandb.log)" in found.text
+    assert "40 % of the time, most of it logger (wandb.log)" in found.text
 
 
 def test_validation_between_steps_is_no_loss():
     assert judged(1.0, between=[Part("validation", "", 60.0)], between_of=Timing(STEPS, 99.0)).answer == "compute"
+
+
+def waits_in_gap(**more: Any) -> Bottleneck:
+    """Ten times a step of six seconds in which the main thread waits for a child."""
+    gaps = [Gap(10.0 * number, 6.0, number) for number in range(10)]
+    evidence = run(1.0, between_of=Timing(STEPS, 99.0, 6.0, p50=0.4), gaps=gaps, **more)
+    samples = [Sample(at / 2, processes=[Memory(10, waits="wait4" if at / 2 % 10 < 6 else "")]) for at in range(200)]
+    found = bottleneck(msgspec.structs.replace(evidence, host=[Host("a", cpus=8, samples=samples)]))
+    assert found is not None
+    return found
+
+
+def test_own_code_that_waits_inside_the_loop_is_no_computing():
+    found = waits_in_gap()
+
+    assert found.answer == "between steps"
+    assert "60 % of the time, most of it own code (waiting for a process)" in found.text
+
+
+def test_what_lies_between_two_passes_counts():
+    upload = Gap(100.0, 80.0, 1, [Part("http", "POST host", 70.0), Part("validation", "", 10.0)])
+
+    found = judged(1.0, boundaries=[upload])
+
+    assert found.answer == "between steps"
+    assert "39 % of the time, most of it http (POST host)" in found.text
+
+
+def test_a_logger_in_the_loop_counts_more_than_a_long_start():
+    parts = [Part("logger", "wandb.log", 40.0, 100)]
+
+    assert judged(1.0, first_at=90.0, between=parts, between_of=Timing(STEPS, 99.0)).answer == "between steps"
+
+
+def test_a_loop_without_an_optimizer_that_is_known_is_judged_all_the_same():
+    assert judged(60.0, optimizer_steps=0).answer == "data"
 
 
 def test_a_run_that_mostly_starts_says_so():

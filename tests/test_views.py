@@ -44,7 +44,7 @@ def test_a_healthy_run_is_one_line():
 
     assert len(lines) == 1
     assert lines[0].startswith("unstuck · healthy · ")
-    assert "38 steps in " in lines[0]
+    assert "57 steps in " in lines[0]
     assert lines[0].endswith(" · unstuck-runs/some-run")
 
 
@@ -99,3 +99,20 @@ def test_a_view_can_be_looked_at_alone(tmp_path):
 
     assert seen.stdout.startswith("unstuck · crashed ")
     assert seen.stderr == ""
+
+
+def test_loaders_that_are_made_anew_each_epoch_are_added_up():
+    evidence = report(file="clear").evidence
+    main = evidence.mains()[0]
+    bodies = Timing(count=100, total=10.0, longest=1.0)
+    loaders = [
+        msgspec.structs.replace(
+            main.loaders[0], number=number, optimizer_steps=100, waits=Timing(), first_waits=Timing(), bodies=bodies
+        )
+        for number in (1, 2)
+    ]
+    longer = msgspec.structs.replace(main, loaders=loaders, optimizer_steps=200)
+
+    told = report_on(msgspec.structs.replace(evidence, recording=[longer])).summary
+
+    assert told == "200 steps in 20 s"

@@ -8,14 +8,19 @@ from __future__ import annotations
 from math import ceil
 from typing import NamedTuple
 
-from .between import VALIDATION, Part
+import msgspec
+
+from .between import FIRST_BATCH, LOGGER, OTHER_LOADER, VALIDATION, Gap, Part
 from .evidence import Evidence, Sample
 from .loops import Loop, loops
-from .phrases import duration, many, percent
+from .own_code import own_waiting
+from .phrases import duration, many, percent, short
+from .places import Place
 from .questions import training_loaders
 from .recorded import Loader, Process
 from .report import Bottleneck
 from .waiting import fetching, waiting
+from .writing import Writing, writing
 
 DATA, COMPUTE, BETWEEN, STARTING, BALANCED, UNKNOWN = (
     "data",
@@ -31,6 +36,7 @@ BUSY, IDLE = 0.9, 0.7  # of the time, by a GPU: it is the limit, or something el
 BATCHES = 10
 A_WHILE = 5.0  # seconds of looping: below that, start-up effects are all there is
 START = 0.5  # of the time so far
+LONG, TIMES = 1.0, 5  # seconds, and times the usual: a body that takes so long does something else than the others
 RESTS = 0.5  # of the workers' time: then some of them have nothing to do
 SPARE = 2  # workers beyond what the loading needs, for what takes longer now and then
 
@@ -45,20 +51,34 @@ class Shares(NamedTuple):
 
 
 def bottleneck(evidence: Evidence) -> Bottleneck | None:
-    """Of the loader that was trained on longest. None: there is no loop to tell it of."""
-    found = training_loaders(evidence)
+    """Of the loader that was looped over longest, of those that were trained on if it is known of any."""
+    found = training_loaders(evidence) or [
+        (main, loader) for main in evidence.mains() for loader in main.loaders if loader.batches
+    ]
     if not found:
         return _sampled(evidence)
+    if evidence.stall is not None:
+        return Bottleneck(UNKNOWN, "The run stands still: what its limit was before does not matter now.")
     main, loader = max(found, key=lambda one: waiting(one[1]).looped)
+    loop = _of_loop(evidence, main, loader)
+    if loop.answer in (DATA, BETWEEN):
+        return loop
+    return _of_start(evidence, main, loader) or loop
+
+
+def _of_start(evidence: Evidence, main: Process, loader: Loader) -> Bottleneck | None:
+    begun, lasted = loader.first_at, main.last_sign - main.opened
+    if begun is None or lasted < A_WHILE or begun - main.opened < START * lasted:
+        return None
+    text = f"Most of the time went into starting: the first batch came after {duration(begun - main.opened)}."
+    return Bottleneck(STARTING, text, seen=_seen(evidence, main))
+
+
+def _of_loop(evidence: Evidence, main: Process, loader: Loader) -> Bottleneck:
     waited = waiting(loader)
-    begun = loader.first_at
-    lasted = main.last_sign - main.opened
-    if begun is not None and lasted >= A_WHILE and (begun - main.opened) >= START * lasted:
-        text = f"Most of the time went into starting: the first batch came after {duration(begun - main.opened)}."
-        return Bottleneck(STARTING, text, seen=_seen(evidence, main))
     if waited.steps < BATCHES or waited.looped < A_WHILE:
         return Bottleneck(UNKNOWN, f"Too short to tell: {many(waited.steps, 'step')} in {duration(waited.looped)}.")
-    shares = Shares(waited.share, *_between(loader, waited.looped), gpu_busy(evidence, main))
+    shares = Shares(waited.share, *_between(evidence, main, loader, waited.looped), gpu_busy(evidence, main))
     spare = _spare(evidence, main, loader, waited.looped) if shares.waiting < LITTLE else 0
     answer = _answer(shares)
     return Bottleneck(
@@ -89,22 +109,47 @@ def _text(answer: str, shares: Shares, spare: int, workers: int) -> str:
         return f"Data is the limit: {waited}."
     if answer == BETWEEN and shares.most is not None:
         name = f" ({shares.most.name})" if shares.most.name else ""
-        most = f"{percent(shares.between)} of the loop, most of it {shares.most.what}{name}"
-        return f"What happens between steps is the limit: {most}."
+        spot = f" at {short(shares.most.where)}" if shares.most.where is not None else ""
+        most = f"{percent(shares.between)} of the time, most of it {shares.most.what}{name}{spot}"
+        return f"What happens between batches is the limit: {most}."
     if answer == COMPUTE:
         given = f" {spare} of {many(workers, 'worker')} could be given back." if spare else ""
         return f"Data is not the limit, the loop's own work is: {waited}.{given}"
     return f"No single limit: {waited}, {percent(shares.between)} goes into what happens between steps."
 
 
-def _between(loader: Loader, looped: float) -> tuple[float, Part | None]:
-    """Validation inside a loop is what was asked for, and no loss."""
-    parts = [one for one in loader.between if one.what != VALIDATION]
-    total = loader.between_of.total
-    if not parts or not total:
+def _between(evidence: Evidence, main: Process, loader: Loader, looped: float) -> tuple[float, Part | None]:
+    """Share of the time from batch to batch, and what most of it was. Validation is what was asked for, and no loss."""
+    bodies, told = loader.bodies.total, loader.between_of.total
+    scale = bodies / told if told else 1.0  # the recording has details of the newest only
+    parts = [msgspec.structs.replace(one, seconds=one.seconds * scale) for one in _lost(loader.between)]
+    long = max(LONG, TIMES * loader.between_of.p50)
+    parts += _waits(evidence, main, [one for one in loader.gaps if one.seconds >= long])
+    parts += [one for gap in loader.boundaries for one in _lost(gap.parts)]
+    parts += _waits(evidence, main, loader.boundaries)
+    parts += [_printing(one, bodies) for one in writing(evidence) if one.main is main]
+    whole = looped + sum(one.seconds for one in loader.boundaries)
+    added: dict[tuple[str, str, Place | None], float] = {}
+    for one in parts:
+        key = one.what, one.name, one.where
+        added[key] = added.get(key, 0.0) + one.seconds
+    if not added:
         return 0.0, None
-    share = sum(one.seconds for one in parts) / total * loader.bodies.total / looped
-    return min(share, 1.0), parts[0]
+    most = max(added, key=lambda key: added[key])
+    return min(sum(added.values()) / whole, 1.0), Part(most[0], most[1], added[most], where=most[2])
+
+
+def _lost(parts: list[Part]) -> list[Part]:
+    return [one for one in parts if one.what not in (VALIDATION, OTHER_LOADER, FIRST_BATCH)]
+
+
+def _waits(evidence: Evidence, main: Process, gaps: list[Gap]) -> list[Part]:
+    found = own_waiting(evidence, main, gaps)
+    return [] if found is None else [found]
+
+
+def _printing(one: Writing, bodies: float) -> Part:
+    return Part(LOGGER, f"waiting until {one.target} takes what is written", one.share * bodies, where=one.where)
 
 
 def _spare(evidence: Evidence, main: Process, loader: Loader, looped: float) -> int:

@@ -11,6 +11,7 @@ from ..inside.format import Kind
 
 AT_FIRST = 8  # board entries that are read; more where these are all in use
 GUARDS = 8 * f.WORD  # of each entry: its version and live words, which change with all that happens
+START = f.H_FIRST_SAMPLE + 1 - f.H_IMPORTED  # words of the header that change until the first sample is there
 LOADER = (Kind.LOADER, Kind.ITERATOR, Kind.WAIT, Kind.BODY, Kind.PASS_END, Kind.SHUTDOWN)
 PHASES = {Kind.WAIT: (Kind.WAIT, Kind.BODY), Kind.FETCH: (Kind.FETCH, Kind.SAMPLE, Kind.COLLATE, Kind.IDLE)}
 
@@ -43,12 +44,13 @@ class Board:
         return self._word(f.H_RANK) - 1 if self._word(f.H_RANK) else None
 
     def signature(self) -> bytes:
-        """Changes whenever anything happens: a batch, a sample, a stage, a step, a word of the user's progress."""
+        """Changes whenever anything happens: a batch, a sample, a stage, a step, a parameter, a word of the user's."""
         data = self._read(self._board, self._count * f.BOARD_ENTRY)
         guards = [data[at : at + GUARDS] for at in range(0, len(data), f.BOARD_ENTRY)]
         if guards and any(guards[-1]) and self._count < self._entries:
             self._count = self._entries
-        return b"".join(guards) + self._read(f.H_STEPS * f.WORD, 2 * f.WORD)
+        steps, start = self._read(f.H_STEPS * f.WORD, 2 * f.WORD), self._read(f.H_IMPORTED * f.WORD, START * f.WORD)
+        return b"".join(guards) + steps + start
 
     def begun(self) -> bool:
         """It has made a step, or a loader of its has given two batches."""

@@ -24,16 +24,15 @@ a boundary and a fifth of the run on, and only where no rule knows the part bett
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from ...model.between import ENDING, FIRST_BATCH, OTHER_LOADER, OWN, RANKS, STARTING, VALIDATION, Gap, Part
+from ...model.between import ENDING, FIRST_BATCH, OTHER_LOADER, OWN, RANKS, STARTING, VALIDATION, Part
 from ...model.evidence import Evidence
-from ...model.glancing import glances_of, lines_of
+from ...model.own_code import own_waiting
 from ...model.phrases import duration, line, many, percent, short, who
 from ...model.places import Place
-from ...model.questions import host_of, loader_name
+from ...model.questions import loader_name
 from ...model.recorded import Loader, Process
 from ...model.report import Finding, Remedy, Subject, Symptom
 from ...model.rule import rule
@@ -42,10 +41,7 @@ from ...model.waiting import fetching, lasted
 BOUNDARIES = 2  # one alone may be a coincidence
 EACH = 1.0  # seconds a boundary, on average: what is shorter nobody notices
 SHARE = 0.2  # of the run: a fifth is worth another way of doing it
-LOOKS = 2  # that met the main thread in its own code there
-WAITED = 0.6  # of these looks, in which it waited for something
 NOT_LOST = (VALIDATION, OTHER_LOADER, RANKS)  # what one expects there; and who waits for others is not the one to blame
-COMPUTING = ("futex", "sched_yield")  # how a thread looks that waits for torch's own threads
 
 
 class Boundary(NamedTuple):
@@ -100,7 +96,7 @@ def _boundary(evidence: Evidence, main: Process, loader: Loader) -> Boundary:
         key = part.what, part.name, part.where
         found[key] = found.get(key, 0.0) + max(lost, 0.0)
     parts = [Part(what, name, seconds, where=where) for (what, name, where), seconds in found.items() if seconds]
-    own = _own(evidence, main, loader)
+    own = own_waiting(evidence, main, loader.boundaries)
     parts += [own] if own is not None else []
     return Boundary(main, loader, sorted(parts, key=lambda one: -one.seconds))
 
@@ -111,34 +107,6 @@ def _anyway(evidence: Evidence, main: Process, loader: Loader) -> float:
     if loader.iterable or not loads:
         return float("inf")
     return max(one.fetches.longest for one in loads)
-
-
-def _own(evidence: Evidence, main: Process, loader: Loader) -> Part | None:
-    """The training's own code between passes, if it was met waiting there rather than computing."""
-    gaps = [one for one in loader.boundaries if one.rest >= one.seconds / 2]
-    looks = [look for gap in gaps for look in _looks(evidence, main, gap)]
-    waited = [one for one in looks if one and one.partition(" ")[0] not in COMPUTING]
-    if len(looks) < LOOKS or len(waited) < WAITED * len(looks):
-        return None
-    lines = lines_of([one for gap in gaps for one in glances_of(evidence, main, gap.at, gap.at + gap.seconds)])
-    name = Counter(waited).most_common(1)[0][0]
-    return Part(OWN, _plainly(name), sum(one.rest for one in gaps), len(gaps), lines[0][0] if lines else None)
-
-
-def _looks(evidence: Evidence, main: Process, gap: Gap) -> list[str]:
-    """What its main thread was blocked at, each time it was looked at; "": it ran."""
-    host = host_of(evidence, main)
-    samples = [one for one in (host.samples if host else ()) if gap.at <= one.at <= gap.at + gap.seconds]
-    return [each.waits for one in samples for each in one.processes if each.pid == main.pid]
-
-
-def _plainly(waits: str) -> str:
-    call, _, kind = waits.partition(" ")
-    if "nanosleep" in call:
-        return "asleep"
-    if call in ("wait4", "waitid"):
-        return "waiting for a process"
-    return f"waiting in {call}{f' for a {kind}' if kind else ''}"
 
 
 def _name(part: Part) -> str:
