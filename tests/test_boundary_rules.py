@@ -7,8 +7,9 @@ import pytest
 
 from unstuck.diagnose import report_on
 from unstuck.logs.trends import Trend
-from unstuck.model.between import OWN, STARTING, VALIDATION, Compiled, Gap, Part
-from unstuck.model.evidence import Evidence, Host, Memory, Run, Sample
+from unstuck.model.between import COLLECTION, OWN, STARTING, VALIDATION, Compiled, Gap, Part
+from unstuck.model.evidence import Evidence, Glance, Host, Memory, Run, Sample
+from unstuck.model.look import Frame
 from unstuck.model.places import Place
 from unstuck.model.recorded import Fetching, Loader, Pass, Process, State
 from unstuck.model.report import Finding
@@ -28,10 +29,12 @@ def process(loader: Loader | None = None, **fields) -> Process:
     return Process(node="node", pid=7, parent=1, role="main", ended=20.0, last_sign=20.0, **told)
 
 
-def found(one: Process, waits: str | None = None) -> list[Finding]:
+def found(one: Process, waits: str | None = None, glances: tuple[Glance, ...] = ()) -> list[Finding]:
     """`waits`: what its main thread was met at, every half second of the run."""
     looks = [] if waits is None else [Sample(at / 2, processes=[Memory(7, waits=waits)]) for at in range(40)]
-    evidence = Evidence(Run("run", status=0), recording=[one], host=[Host("node", cpus=2, samples=looks)])
+    evidence = Evidence(
+        Run("run", status=0), recording=[one], host=[Host("node", cpus=2, samples=looks, glances=list(glances))]
+    )
     return [each for each in report_on(evidence).findings if each.role == "root"]
 
 
@@ -76,6 +79,40 @@ def test_collecting_garbage_is_told_by_its_share_of_the_loops():
     assert found(process(collecting=Timing(2, 8.0, 6.0))) == []
 
 
+def pauses(*numbers: int) -> Process:
+    """Long ones after these batches."""
+    gaps = [Gap(one / 10, 0.5, one, [Part(COLLECTION, "garbage collection", 0.4)]) for one in numbers]
+    return process(Loader(number=1, gaps=[Gap(0.0, 0.6, 1), *gaps]), collecting=Timing(33, 8.0, 0.5))
+
+
+@pytest.mark.parametrize("numbers", [(0, 6, 18, 24, 60, 72), (2, 8, 14, 26, 4, 10, 22)])
+def test_collections_that_come_every_few_batches_are_asked_for_by_the_loop(numbers):
+    (one,) = found(pauses(*numbers))
+
+    assert "about one in 6 batches" in one.remedy.text
+    assert "gc.freeze()" in one.remedy.text
+    assert "gc.disable()" not in one.remedy.text
+    assert one.remedy.commands == []
+
+
+@pytest.mark.parametrize("numbers", [(0, 6, 18, 24, 60, 73), (0, 6, 12, 18)])
+def test_other_collections_may_be_pythons_own(numbers):
+    (one,) = found(pauses(*numbers))
+
+    assert "gc.disable()" in one.remedy.text
+    assert "in the loop" not in one.remedy.text
+
+
+def test_the_line_of_a_collection_is_told_where_several_looks_met_it():
+    asked = [Glance(at, 7, "in the loop's body", at, frames=[Frame("/train.py", 9, "on_end")]) for at in (0.1, 0.7)]
+    paused = pauses(0, 6, 12, 18, 24, 30)
+
+    assert found(paused, glances=(asked[0],))[0].where is None
+    (one,) = found(paused, glances=tuple(asked))
+    assert one.where == Place("/train.py", 9, "on_end")
+    assert "(train.py:9)" in one.remedy.text
+
+
 def compiled(count: int, seconds: float, reason: str, *, limited: bool = False) -> list[Compiled]:
     again = [Compiled(1.0 + one, seconds, LINE, reason, one + 2, limited) for one in range(count)]
     return [Compiled(0.5, 30.0, LINE), *again]
@@ -90,6 +127,10 @@ def test_compiling_once_and_twice_again_is_what_compiling_costs():
     ("reason", "remedy"),
     [
         ("0/1: tensor 'x' size mismatch at index 0. expected 8, actual 9", "dynamic=True"),
+        ("0/1: tensor 'x' size mismatch at index 1. expected 8, actual 9", "`torch._dynamo.mark_dynamic(x, 1)`"),
+        ("0/1: tensor 'L['ids']' size mismatch at index 2. expected 8, actual 9", "mark_dynamic(ids, 2)"),
+        ("0/1: L['x'].size()[1] == 8", "mark_dynamic(x, 1)"),
+        ("0/1: tensor 'x' rank mismatch. expected 2, actual 3", "the same from call to call"),
         ("0/1: self.steps == 4       # self.steps += 1", "Make self.steps a tensor"),
         ("0/1: lr == 0.1", "as a tensor"),
         ("2/1: len(parts) == 3", "instead of a list"),
@@ -101,6 +142,24 @@ def test_the_remedy_is_that_of_the_guard_that_did_not_hold(reason, remedy):
 
     assert one.rule == "compile-recompiles"
     assert remedy in one.remedy.text
+    assert one.remedy.commands == ["TORCH_LOGS=recompiles python …"]
+
+
+@pytest.mark.parametrize(
+    ("reason", "why"),
+    [
+        (
+            "0/1: tensor 'x' size mismatch at index 1. expected 294, actual 22",
+            "because the size of x at dimension 1 changed (294, then 22).",
+        ),
+        ("0/1: lr == 0.1", "because lr == 0.1 no longer held."),
+        ("0/1: GLOBAL_STATE changed: grad_mode", "because a guard failed (GLOBAL_STATE changed: grad_mode)."),
+    ],
+)
+def test_a_guard_is_quoted_as_what_it_says(reason, why):
+    (one,) = found(process(compiled=compiled(4, 1.0, reason)))
+
+    assert why in one.cause
 
 
 def test_a_function_that_torch_gave_up_is_told_however_little_time_it_took():

@@ -98,6 +98,32 @@ def test_a_file_that_was_removed_or_cut_is_told_from_a_whole_one(tmp_path):
     ]  # fmt: skip
 
 
+@pytest.mark.parametrize(
+    ("now", "whole"),
+    [
+        (b"epoch=5.ckpt", False),
+        (b"\x80\x02" + b"0" * 100, False),  # of the format that torch.save had before
+        (b"0" * 9000, None),  # something else, and larger
+        (b"\x1f\x8b" + b"0" * 100, None),  # packed
+    ],
+)
+def test_a_file_that_was_written_over_is_whole_no_more_if_it_became_smaller(tmp_path, now, whole):
+    (tmp_path / "model.pt").write_bytes(archive())
+    saved = on_disk(tmp_path / "model.pt")
+    (tmp_path / "model.pt").write_bytes(now)
+
+    assert looked(saved)[0].whole is whole
+
+
+def test_what_was_saved_there_later_is_not_held_against_the_one_before(tmp_path):
+    (tmp_path / "model.pt").write_bytes(archive())
+    before = on_disk(tmp_path / "model.pt", where=LINE)
+    (tmp_path / "model.pt").write_bytes(b"\x80\x02smaller")
+    later = on_disk(tmp_path / "model.pt", where=OTHER)
+
+    assert [one.whole for one in looked(before, later)] == [None, None]
+
+
 def test_what_was_never_seen_on_disk_is_not_looked_for():
     assert looked(Saved("gs://bucket/model.pt", 1.0, 0.1))[0].there is None
 
@@ -149,11 +175,44 @@ def test_a_full_disk_that_was_made_up_for_is_no_finding():
     assert found(process(failed(50.0, said=HIDDEN, free=0), kept(51.0))) == []
 
 
+def test_a_disk_that_stays_full_is_told_from_the_first_failure_on_with_all_remains():
+    before = failed(20.0, said=HIDDEN, free=0, size=10)
+    series = [failed(at, said=HIDDEN, free=0, size=10) for at in (40.0, 50.0, 60.0, 70.0, 80.0, 90.0)]
+    (one, _) = report_on(Evidence(Run("run", status=0), recording=[process(before, kept(30.0), *series)])).findings
+
+    assert (one.rule, one.onset_s) == ("checkpoint-disk-full", 40.0)
+    assert "last 6 checkpoints" in one.cause
+    assert one.remedy.commands[-1] == "rm /out/50.0.pt /out/60.0.pt /out/70.0.pt /out/80.0.pt /out/90.0.pt"
+    assert "of all 6" in one.remedy.text
+
+
+def test_what_is_gone_or_was_saved_again_is_not_to_be_removed():
+    gone, last = failed(40.0, said=HIDDEN, free=0, size=10, there=False), failed(60.0, said=HIDDEN, free=0)
+    mended = failed(50.0, said=HIDDEN, free=0, size=10)
+    again = Saved(mended.path, 51.0, 0.1, size=1000, inode=1, where=OTHER)
+    (one, *_) = report_on(Evidence(Run("run", status=0), recording=[process(gone, mended, again, last)])).findings
+
+    assert "last 2 checkpoints" in one.cause
+    assert not any(command.startswith("rm") for command in one.remedy.commands)
+
+
 # Whether one is missing
 
 
 def test_a_failure_after_which_training_went_on_is_found():
     assert found(process(kept(10.0), failed(50.0))) == ["checkpoint-missing"]
+
+
+def test_the_first_of_a_series_is_when_it_began():
+    failures = [failed(50.0), failed(60.0), failed(70.0)]
+    gone = [kept(at, there=at < 30) for at in (10.0, 20.0, 30.0, 40.0)]
+    cut = [kept(10.0, whole=True), kept(20.0, whole=False, size_now=3), kept(30.0, whole=False, size_now=3)]
+    began = []
+    for saved in ([failed(5.0), kept(10.0), *failures], gone, cut):
+        report = report_on(Evidence(Run("run", status=0), recording=[process(*saved)]))
+        began += [(one.rule, one.onset_s) for one in report.findings]
+
+    assert began == [("checkpoint-missing", 50.0), ("checkpoint-missing", 30.0), ("checkpoint-missing", 20.0)]
 
 
 def test_another_way_of_saving_after_a_failure_is_healthy():
@@ -204,6 +263,12 @@ def test_saving_is_slow_by_its_share_of_the_run_and_not_by_its_length():
 def test_one_long_checkpoint_is_no_habit_and_one_at_the_end_holds_up_nobody():
     assert found(process(*saves(1, 60.0))) == []
     assert found(process(Saved("/out/a.pt", 10.0, 20.0), Saved("/out/b.pt", 99.5, 20.0))) == []
+
+
+def test_whoever_saves_too_often_is_told_that_alone():
+    report = report_on(Evidence(Run("run", status=0), recording=[process(*saves(90, 0.5, every=0.9))]))
+
+    assert report.findings[0].remedy.text.startswith("Save less often than every 900 ms: with one in ")
 
 
 def test_what_is_written_in_the_background_costs_what_it_held_up():

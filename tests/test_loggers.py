@@ -79,6 +79,64 @@ def test_one_long_call_among_short_ones_is_set_up_and_no_cost_of_a_step():
     assert found(Evidence(run=Run("x"), recording=[Process("a", 10, 1, "main", loaders=[slow], calls=calls)])) == []
 
 
+def test_what_is_left_aside_is_said_and_the_numbers_agree():
+    evidence = trained(0.1, 0.1)
+    first = Part("logger", "wandb.log", 5.0 + STEPS * 0.1, STEPS, LINE)
+    bodies = timing(STEPS, 0.225)
+    loader = Loader(1, length=STEPS, batches=STEPS, between=[first], between_of=bodies, bodies=bodies)
+    calls = [Call("logger", "wandb.log", LINE, timing(STEPS, 0.125, longest=5.0))]
+    main = Process("a", 10, 1, "main", loaders=[loader], calls=calls)
+    (only,) = found(Evidence(run=evidence.run, recording=[main]))
+
+    assert "spends 50 % of its time" in only.cause
+    assert "100 ms of every step" in only.cause
+    assert any("the longest call of each line, 5 s together" in one for one in only.seen)
+    assert "200 steps took 40 s, 100 ms each without that" in only.seen
+
+
+@pytest.mark.parametrize(
+    ("length", "words"),
+    [(20_000, "every 300 steps"), (1_000, "every 100 steps"), (30, "every 3 steps"), (12, "once an epoch")],
+)
+def test_how_often_is_never_so_seldom_that_no_curve_is_left(length, words):
+    bodies = timing(STEPS, 0.24)
+    parts = [Part("http", "POST host:80", STEPS * 0.2, STEPS, LINE)]
+    loader = Loader(1, length=length, batches=STEPS, between=parts, between_of=bodies, bodies=bodies)
+    (only,) = found(Evidence(Run("x"), [Process("a", 10, 1, "main", loaders=[loader])]))
+
+    assert words in only.remedy.text
+    assert "timeout" not in only.remedy.text
+
+
+def test_a_run_of_a_few_steps_is_told_no_number():
+    bodies = timing(15, 0.24)
+    parts = [Part("http", "POST host:80", 15 * 0.2, 15, LINE)]
+    loader = Loader(1, length=9_000, batches=15, between=parts, between_of=bodies, bodies=bodies)
+    (only,) = found(Evidence(Run("x"), [Process("a", 10, 1, "main", loaders=[loader], ended=9.0, last_sign=9.0)]))
+
+    assert "every few steps" in only.remedy.text
+
+
+def test_histograms_are_changed_where_watch_was_called():
+    evidence = trained(0.1, 0.02, name="wandb.watch")
+    main = evidence.recording[0]
+    watched = Place("/code/train.py", 8, "main")
+    main.calls.append(Call("logger", "wandb.watch", watched, timing(1, 0.01), at=0.5, last=0.5))
+    (only,) = found(evidence)
+
+    assert only.where == watched
+    assert "wandb.watch at train.py:8" in only.cause
+    assert any("train.py:30 (fit): wandb.watch, 200 calls" in one for one in only.seen)
+
+
+def test_rows_of_a_table_are_told_as_bursts():
+    (only,) = found(trained(0.1, 0.02, name="wandb.Table.add_data"))
+
+    assert "wandb.Table.add_data, 200 bursts of 100 ms" in only.seen[0]
+    assert only.remedy.text.startswith("Log tables every")
+    assert "jpg" not in only.remedy.text
+
+
 @pytest.mark.parametrize(
     ("name", "what", "words"),
     [
@@ -119,6 +177,16 @@ def test_uploads_between_passes_are_told_from_a_second_each_on(seconds, expected
     main = Process("a", 10, 1, "main", loaders=[loader], ended=60.0, last_sign=60.0)
 
     assert [one.rule for one in found(Evidence(run=Run("x"), recording=[main]))] == expected
+
+
+def test_lines_that_took_next_to_nothing_between_passes_are_not_told():
+    short = Part("logger", "SummaryWriter.add_scalar", 0.0011, 1, LINE)
+    gaps = [boundary(4.0), Gap(20.0, 4.2, 2, [*boundary(4.0).parts, short])]
+    main = Process("a", 10, 1, "main", loaders=[Loader(1, batches=90, passes=3, boundaries=gaps)], last_sign=60.0)
+    (only,) = found(Evidence(run=Run("x"), recording=[main]))
+
+    assert "other line" not in only.cause
+    assert not any("add_scalar" in one for one in only.seen)
 
 
 @pytest.mark.parametrize(

@@ -23,7 +23,7 @@ FRAMES = 24
 PATHS = 3
 
 
-def keep(error: BaseException, how: str, **facts: Any) -> None:
+def keep(error: BaseException, how: str, trace: TracebackType | None = None, **facts: Any) -> None:
     """Write an exception down among this process's last words: the first one, and the newest two.
 
     A worker goes on after an exception and may raise again before its main process has ended by the first.
@@ -32,7 +32,7 @@ def keep(error: BaseException, how: str, **facts: Any) -> None:
     if recorder is None:
         return
     recorder.note(f.Kind.EXCEPTION, 0, clock(), 0, recorder.intern(type(error).__name__))
-    known = describe(error, how, {**remembered(error), **facts})
+    known = describe(error, how, {**remembered(error), **facts}, trace)
     process.said = [*process.said[:1], *process.said[1:][-1:], json.dumps(known, ensure_ascii=False)]
     while not recorder.last_words(f"[{','.join(process.said)}]"):
         if len(process.said) > 1:
@@ -43,8 +43,11 @@ def keep(error: BaseException, how: str, **facts: Any) -> None:
             return
 
 
-def describe(error: BaseException, how: str, facts: dict[str, Any]) -> dict[str, Any]:
-    frames = list(_frames(error.__traceback__))
+def describe(
+    error: BaseException, how: str, facts: dict[str, Any], trace: TracebackType | None = None
+) -> dict[str, Any]:
+    """`trace`: as it was when nobody caught it. A library may raise the same object again in a thread of its own."""
+    frames = list(_frames(trace or error.__traceback__))
     known: dict[str, Any] = {
         "how": how,
         "at": clock(),
@@ -155,7 +158,7 @@ def _wrap_main_hook() -> None:
         if trace is error.__traceback__:
             clean(error)
             trace = error.__traceback__
-        quietly(uncaught, error)
+        quietly(uncaught, error, trace)
         original(kind, error, trace)
 
     sys.excepthook = excepthook
@@ -176,15 +179,15 @@ def _at_exit() -> None:
     """The same where somebody has put another hook in the place of ours: Python remembers what it printed last."""
     error = getattr(sys, "last_exc", None) or getattr(sys, "last_value", None)
     if isinstance(error, BaseException) and not hasattr(sys, "ps1") and identity(error) != process.ended_by:
-        uncaught(error)
+        uncaught(error, getattr(sys, "last_traceback", None))
 
 
-def uncaught(error: BaseException) -> None:
+def uncaught(error: BaseException, trace: TracebackType | None = None) -> None:
     """The exception that ends the program, with what was remembered of it where it was raised."""
     if not isinstance(error, SystemExit):
         process.ended_by = identity(error)
         note_dead_workers()
-        keep(error, "uncaught")
+        keep(error, "uncaught", trace)
 
 
 def remember(error: BaseException, facts: dict[str, Any]) -> None:

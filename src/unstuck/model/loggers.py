@@ -25,6 +25,8 @@ MEDIA_NAMES = (
 SCALAR_NAMES = ("wandb.log", "wandb.save")
 OFTEN = 0.1  # of the steps: what is called more seldom need not be called by the loop
 SITES = 6  # lines that are told one by one
+BURSTS = ("wandb.Table.add_data",)  # calls that are counted together: what follows closely on each other is one
+WATCH = "wandb.watch"
 TIMES = 3  # what the longest so far took: a call may take longer than ever
 SENDS = 4096  # bytes a second: signs of life, and questions to a process beside, are a few hundred
 
@@ -32,7 +34,7 @@ SENDS = 4096  # bytes a second: signs of life, and questions to a process beside
 class Loop(NamedTuple):
     """What the loop over one loader, or over anything else, spent in loggers, without the longest call of each line.
 
-    The first call of a line often sets something up: that is no cost of a step.
+    The first call of a line often sets something up: that is no cost of a step, and no time of the loop either.
     """
 
     main: Process
@@ -40,7 +42,8 @@ class Loop(NamedTuple):
     parts: list[Part]  # the most costly first
     spent: float  # seconds, as far back as the recording has details
     steps: int  # that these are of
-    looped: float  # seconds that these steps took, waiting for their batches included
+    looped: float  # seconds that these steps took, waiting for their batches included, without what is left aside
+    aside: float = 0.0  # seconds: the longest call of each line
 
     @property
     def share(self) -> float:
@@ -63,10 +66,8 @@ def loops(evidence: Evidence) -> Iterator[Loop]:
             parts = [one for one in loader.between if one.what in LOGGING]
             steps, bodies = loader.between_of.count, loader.between_of.total
             if parts and steps:
-                spent = sum(max(one.seconds - _longest(main, one), 0.0) for one in parts)
                 waits = waiting(loader)
-                looped = bodies + waits.waited / max(waits.steps, 1) * steps
-                yield Loop(main, loader, parts, spent, steps, looped)
+                yield _loop(main, loader, parts, steps, bodies + waits.waited / max(waits.steps, 1) * steps)
         if not any(one.batches for one in main.loaders):
             yield from _by_steps(main)
 
@@ -80,13 +81,25 @@ def _by_steps(main: Process) -> Iterator[Loop]:
     calls = [one for one in calls if one.timing.count >= main.optimizer_steps * OFTEN]
     parts = [Part(one.what, one.name, one.timing.total, one.timing.count, one.where) for one in calls]
     if parts:
-        spent = sum(max(one.seconds - _longest(main, one), 0.0) for one in parts)
-        yield Loop(main, None, parts, spent, main.optimizer_steps, last - first)
+        yield _loop(main, None, parts, main.optimizer_steps, last - first)
+
+
+def _loop(main: Process, loader: Loader | None, parts: list[Part], steps: int, took: float) -> Loop:
+    aside = sum(min(_longest(main, one), one.seconds) for one in parts)
+    spent = sum(one.seconds for one in parts) - aside
+    return Loop(main, loader, parts, spent, steps, max(took - aside, spent), aside)
 
 
 def _longest(main: Process, part: Part) -> float:
     same = [one.timing.longest for one in main.calls if (one.name, one.where) == (part.name, part.where)]
     return max(same, default=0.0)
+
+
+def to_change(main: Process, part: Part) -> Place | None:
+    """The line to change: histograms are computed in the backward pass, but asked for where `watch` was called."""
+    watched = [one for one in main.calls if one.name == WATCH and one.where is not None and one.at]
+    first = min(watched, key=lambda one: one.at, default=None) if part.name == WATCH else None
+    return first.where if first is not None else part.where
 
 
 def epoch(loader: Loader) -> int | None:
@@ -114,7 +127,8 @@ def site(part: Part) -> str:
     """train.py:30 (fit): wandb.log 300 times, 120 ms each, 36 s."""
     spot = f"{part.where.file}:{part.where.line} ({part.where.function})" if part.where else "no line of the user's"
     each = part.seconds / max(part.count, 1)
-    return f"{spot}: {part.name}, {many(part.count, 'call')} of {duration(each)}, {duration(part.seconds)} in all"
+    times = many(part.count, "burst" if part.name in BURSTS else "call")
+    return f"{spot}: {part.name}, {times} of {duration(each)}, {duration(part.seconds)} in all"
 
 
 def sites(parts: list[Part]) -> Iterator[str]:

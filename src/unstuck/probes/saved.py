@@ -14,6 +14,7 @@ NEWEST = 32  # of each process, that are looked for
 ENTRIES = 4096  # of a folder that are looked at for a file that was renamed
 TAIL = 1 << 16  # bytes at the end of a zip file in which its directory ends: that of a comment, at most
 BEGIN, END = b"PK\x03\x04", b"PK\x05\x06"
+PACKED = (b"\x1f\x8b", b"BZh", b"\xfd7zXZ", b"\x28\xb5\x2f\xfd", b"\x04\x22\x4d\x18")  # gzip, bzip2, xz, zstd, lz4
 
 
 def looked_at(processes: list[Process], started: float) -> list[Process]:
@@ -24,8 +25,8 @@ def looked_at(processes: list[Process], started: float) -> list[Process]:
 
 def _looked_at(process: Process, started: float) -> Process:
     older, newest = process.saved[:-NEWEST], process.saved[-NEWEST:]
-    last = {(one.path, one.where): one for one in newest if not one.failed}
-    found = [_found(one, ends=last.get((one.path, one.where)) is one) for one in newest]
+    last = {one.path: one for one in newest if not one.failed}
+    found = [_found(one, ends=last.get(one.path) is one) for one in newest]
     saving = [_so_far(one, time.time() - started if process.alive else process.last_sign) for one in process.saving]
     return msgspec.structs.replace(process, saved=[*older, *found], saving=saving)
 
@@ -38,7 +39,7 @@ def _found(one: Saved, *, ends: bool) -> Saved:
     if size is None:
         path = _renamed(one.path, one.inode) or ""
         size = size_of(path) if path else None
-    whole = _is_whole(path, size) if ends and size is not None and not one.how else None
+    whole = _is_whole(path, size, one.size) if ends and size is not None and not one.how else None
     return msgspec.structs.replace(one, there=size is not None, size_now=size, whole=whole)
 
 
@@ -77,14 +78,18 @@ def _inode(path: str) -> int | None:
         return None
 
 
-def _is_whole(path: str, size: int) -> bool | None:
-    """torch.save writes a zip file, whose directory comes last. None: it is something else."""
+def _is_whole(path: str, size: int, saved: int | None) -> bool | None:
+    """torch.save writes a zip file, whose directory comes last. None: it is something else that may be whole.
+
+    Something else that is smaller than what was saved is not, unless somebody has packed it.
+    """
     if size == 0:
         return False
     try:
         with open(path, "rb") as file:
-            if file.read(len(BEGIN)) != BEGIN:
-                return None
+            begins = file.read(8)
+            if not begins.startswith(BEGIN):
+                return False if saved is not None and size < saved and not begins.startswith(PACKED) else None
             file.seek(max(size - TAIL, 0))
             return END in file.read(TAIL)
     except OSError:

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import functools
 import sys
+from _thread import get_ident
 from types import FrameType, ModuleType
 from typing import Any
 
+from ..bursts import burst
 from ..calls import timed
 from ..describe import user_line
 from ..format import Kind
@@ -71,6 +73,8 @@ def _log(original: Any, guard: Guard) -> Any:
 
 
 def _look(data: object, step: object, commit: object, frame: FrameType) -> None:
+    if burst.code is not None and burst.thread == get_ident():
+        burst.ends()
     if type(data) is not dict:
         return
     for name, value in list(data.items()):

@@ -1,9 +1,13 @@
-"""Weights & Biases' images, tables and the like: they are encoded when they are made, not when they are logged."""
+"""Weights & Biases' images, tables and the like: they are encoded when they are made, not when they are logged.
+
+A table is filled row by row: thousands of calls that are counted together.
+"""
 
 from __future__ import annotations
 
 from types import ModuleType
 
+from ..bursts import counted
 from ..calls import timed
 from ..format import Kind
 from ..guard import Guard
@@ -31,4 +35,13 @@ def install(module: ModuleType, guard: Guard) -> Undo:
 
 def _made(media: type, guard: Guard) -> Undo:
     name = f"wandb.{media.__name__}"
-    return replace(media, "__init__", lambda original: timed(original, "logger", name, guard))
+    made = replace(media, "__init__", lambda original: timed(original, "logger", name, guard))
+    return together(made, *_filled(media, guard)) if media.__name__ == "Table" else made
+
+
+def _filled(table: type, guard: Guard) -> list[Undo]:
+    row, column = "wandb.Table.add_data", "wandb.Table.add_column"
+    return [
+        replace(table, "add_data", lambda original: counted(original, "logger", row, guard)),
+        replace(table, "add_column", lambda original: timed(original, "logger", column, guard)),
+    ]

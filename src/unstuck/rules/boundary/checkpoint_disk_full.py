@@ -14,7 +14,7 @@ What had been written remains, under the very name a resumed run looks for.
 
 ## What to do
 Make room, or save elsewhere; keep only the newest few checkpoints. Write to another name first and rename it when it is
-complete, so that a file with the right name is always a whole one. Remove the remains before resuming.
+complete, so that a file with the right name is always a whole one. Remove all remains before resuming.
 
 ## How sure it is
 Sure where the system's error is known (no space, quota, file too large). Where torch hides it, it is concluded from the
@@ -24,11 +24,12 @@ disk as it was at that moment: full, or with less room than the checkpoint befor
 from __future__ import annotations
 
 import os
+import shlex
 from collections.abc import Iterator
 
 from ...model.checkpoints import DISK, FILES, LIMIT, QUOTA, WRITERS, refused, usual_size
 from ...model.evidence import Evidence
-from ...model.phrases import line, many, said, short, size, who
+from ...model.phrases import duration, line, many, said, short, size, who
 from ...model.questions import user_line
 from ...model.recorded import Failure, Process
 from ...model.report import Finding, Remedy, Subject, Symptom
@@ -36,6 +37,7 @@ from ...model.rule import rule
 from ...model.told import Saved
 
 TEXTS = ("No space left on device", "Disk quota exceeded", WRITERS[-1])
+SHOWN = 5  # remains, the newest ones
 SHARED = ("shared memory", "/torch_", "/dev/shm")
 
 
@@ -49,7 +51,7 @@ def check(evidence: Evidence) -> Iterator[Finding]:
     found = [(one, process, why) for one, process in tried if (why := refused(one, usual_size(process, one)))]
     for one, process, why in sorted(found, key=lambda found: found[0].at)[-1:]:
         if not _made_up_for(process, one):
-            yield _of_save(process, one, why)
+            yield _of_save(process, _series(process, one), why)
             return
     yield from _of_others(evidence)
 
@@ -58,6 +60,16 @@ def _made_up_for(process: Process, failed: Saved) -> bool:
     """Something was saved afterwards, and nobody ended by this one."""
     later = any(one.at > failed.at and not one.failed for one in process.saved)
     return later and not _ended_by(process, failed)
+
+
+def _series(process: Process, last: Saved) -> list[Saved]:
+    """It and those before it that there was no room for either, since the same line saved one."""
+    saved = [one for one in process.saved if not one.failed]
+    since = max((one.at for one in saved if one.where == last.where and one.at < last.at), default=float("-inf"))
+    again = {one.path: one.at for one in saved}  # a path that was saved to later holds no remains
+    tries = [one for one in process.saved if one.failed and since < one.at < last.at]
+    tries = [one for one in tries if again.get(one.path, 0.0) < one.at and refused(one, usual_size(process, one))]
+    return [*tries, last]
 
 
 def _ended_by(process: Process, failed: Saved) -> bool:
@@ -71,31 +83,34 @@ def _same(failure: Failure, failed: Saved) -> bool:
     return failed.failed.partition(":")[0] in types
 
 
-def _of_save(process: Process, one: Saved, why: str) -> Finding:
+def _of_save(process: Process, series: list[Saved], why: str) -> Finding:
+    one, several = series[-1], len(series) > 1
     ended = _ended_by(process, one)
-    then = "and the training ended by that" if ended else "and the training went on without it"
+    which = f"The last {len(series)} checkpoints" if several else "The checkpoint"
+    then = "ended by that" if ended else f"went on without {'them' if several else 'it'}"
     usual = usual_size(process, one)
     return Finding(
-        cause=f"The checkpoint could not be saved, {then}: {why}. {_where(process, one)}",
-        seen=list(_seen(one, usual)),
-        remedy=_remedy(one, why, usual),
+        cause=f"{which} could not be saved, and the training {then}: {why}. {_where(process, one, several=several)}",
+        seen=list(_seen(series, usual)),
+        remedy=_remedy(series, why, usual),
         node=process.node,
         rank=process.rank,
         pid=process.pid,
-        onset_s=one.at,
+        onset_s=series[0].at,
         where=one.where,
         subject=Subject("file", one.path),
         symptom=Symptom.CRASHED.value if ended else Symptom.WRONG.value,
     )
 
 
-def _where(process: Process, one: Saved) -> str:
+def _where(process: Process, one: Saved, *, several: bool) -> str:
     name, spot = who(process), f" at {short(one.where)}" if one.where is not None else ""
     came = f"; {size(one.size)} of it had been written" if one.size else ""
-    return f"{name[:1].upper()}{name[1:]} was saving {one.path}{spot}{came}."
+    return f"{name[:1].upper()}{name[1:]} was saving {one.path}{spot}{' when it failed last' if several else ''}{came}."
 
 
-def _seen(one: Saved, usual: int | None) -> Iterator[str]:
+def _seen(series: list[Saved], usual: int | None) -> Iterator[str]:
+    one = series[-1]
     yield one.failed + (f" (from {one.causes[-1]})" if one.causes else "")
     if one.free is not None and one.total:
         files = "" if one.files is None else f" and room for {many(one.files, 'file')}"
@@ -104,12 +119,24 @@ def _seen(one: Saved, usual: int | None) -> Iterator[str]:
         yield f"the process may write files of at most {size(one.limit)} (ulimit -f)"
     if usual is not None:
         yield f"the one saved before from the same line had {size(usual)}"
-    if one.size is not None:
-        yield f"what remains of it, {size(one.size)} at {one.path}, cannot be loaded"
+    if len(series) > 1:
+        first = f"the first {duration(one.at - series[0].at)} before the last"
+        yield f"{many(len(series), 'save')} failed like that, {first}"
+    left = _remains(series)
+    if left:
+        more = f", and {len(left) - SHOWN} before them" if len(left) > SHOWN else ""
+        told = ", ".join(f"{size(each.size or 0)} at {each.path}" for each in left[-SHOWN:])
+        yield f"what remains cannot be loaded: {told}{more}"
 
 
-def _remedy(one: Saved, why: str, usual: int | None) -> Remedy:
-    folder = os.path.dirname(one.path)
+def _remains(series: list[Saved]) -> list[Saved]:
+    """The newest of each path that is still there."""
+    newest = {one.path: one for one in series if one.size is not None and one.there is not False}
+    return list(newest.values())
+
+
+def _remedy(series: list[Saved], why: str, usual: int | None) -> Remedy:
+    folder = os.path.dirname(series[-1].path)
     least = f" At least {size(usual)} are needed for each checkpoint." if usual else ""
     room = {
         DISK: f"Make room on the disk of {folder}, or save to another one.{least}",
@@ -119,9 +146,12 @@ def _remedy(one: Saved, why: str, usual: int | None) -> Remedy:
     }[why]
     keep = "Keep only the newest few checkpoints, and write each to another name first, then os.replace it."
     commands = [f"df -h {folder}; df -i {folder}"] if why != LIMIT else ["ulimit -f unlimited"]
-    if one.size is not None:
-        commands.append(f"rm {one.path}")
-    return Remedy(f"{room} {keep} Remove what remains of this one before you resume from it.", commands)
+    left = _remains(series)
+    if not left:
+        return Remedy(f"{room} {keep}", commands)
+    rest = "of this one before you resume from it" if len(left) == 1 else f"of all {len(left)} before you resume"
+    commands.append(f"rm {shlex.join(one.path for one in left[-SHOWN:])}")
+    return Remedy(f"{room} {keep} Remove what remains {rest}.", commands)
 
 
 def _of_others(evidence: Evidence) -> Iterator[Finding]:

@@ -3,21 +3,23 @@
 ## What it looks at
 Every call of torch.save, torch.distributed.checkpoint and safetensors: whether an exception left it, also one that the
 training's code caught; what was trained after it; and whether each of the newest files is on disk now, under its name
-or, if it was renamed, beside it, with the end that such a file has.
+or, if it was renamed, beside it, as large as it was and with the end that such a file has.
 
 ## Why it happens
 `except Exception: print(...)` around saving keeps a run alive that can never be resumed. A thread or a future that
 saves in the background keeps its exception to itself until somebody asks for it. Code that keeps the last few
-checkpoints and sorts them by name takes `step_1000` for older than `step_900`, and removes what it has just saved.
+checkpoints and sorts them by name takes `step_1000` for older than `step_900`, and removes what it has just saved. Or
+something else writes over it: another rank, a broken copy, code that took the wrong path.
 
 ## What to do
 Let the first failure end the run, or at least be counted and told; ask every future for its result. Check after saving
 that the file is there. Sort checkpoints by number or by time.
 
 ## How sure it is
-Certain that the save failed and that nothing was saved since, or that the file has no end. That a file is gone counts
-only if earlier ones from the same line are still where they were saved, and the run has no validation by whose result
-checkpoints might be chosen. A run that stops saving may save only what is best: that alone says nothing.
+Certain that the save failed and that nothing was saved since, or that the file has no end, or is no such file any more
+and smaller than it was (one that somebody packed is left alone). That a file is gone counts only if earlier ones from
+the same line are still where they were saved, and the run has no validation by whose result checkpoints might be
+chosen. A run that stops saving may save only what is best: that alone says nothing.
 """
 
 from __future__ import annotations
@@ -74,6 +76,7 @@ def _never_saved(process: Process, last: Saved, since: list[Saved], whole: list[
     return _finding(
         process,
         last,
+        since[0].at,
         f"No checkpoint is being saved: saving {last.path} failed{_at(last)}, {quietly}, and the training went on. "
         f"{last.failed.splitlines()[0][:200]}",
         seen,
@@ -109,23 +112,43 @@ def _louder(failed: Saved) -> str:
 
 
 def _cut(process: Process) -> Finding | None:
-    """The newest file is there and has no end."""
+    """The newest file is there, and not all of it."""
     newest = _newest(process)
     if newest is None or newest.whole is not False or _being_written(process, newest):
         return None
-    left = "is empty" if not newest.size_now else f"has {size(newest.size_now)}"
+    series = _trailing(process)
+    before = [f"{many(len(series) - 1, 'checkpoint')} saved before it cannot be loaded either"]
     return _finding(
         process,
         newest,
-        f"The newest checkpoint cannot be loaded: {newest.path} {left} and no end, though it had "
-        f"{size(newest.size or 0)} when it was saved{_at(newest)}.",
-        [f"saved with {size(newest.size or 0)} in {duration(newest.seconds or newest.writing or 0.0)}", _now(newest)],
+        series[0].at,
+        f"The newest checkpoint cannot be loaded: {newest.path} {_left(newest)} it had when it was saved{_at(newest)}.",
+        [
+            f"saved with {size(newest.size or 0)} in {duration(newest.seconds or newest.writing or 0.0)}",
+            f"now it has {size(newest.size_now or 0)}, and not the directory that a file of torch.save ends with",
+            *(before if len(series) > 1 else []),
+        ],
         Remedy(
-            "Something else wrote to that file afterwards: another rank that saves under the same name, a copy, a "
-            "synchronisation. Let only rank 0 save, write to another name first and os.replace it, and check what "
-            "remains with torch.load before you rely on it."
+            "Something else wrote to that file afterwards: code that took this path for another, another rank that "
+            "saves under the same name, a copy, a synchronisation. Let only rank 0 save, write to another name first "
+            "and os.replace it, and check what remains with torch.load before you rely on it."
         ),
     )
+
+
+def _trailing(process: Process) -> list[Saved]:
+    """Those that are not whole, since the newest that is."""
+    done = [one for one in process.saved if not one.failed and one.inode and one.whole is not None]
+    whole = [number for number, one in enumerate(done) if one.whole]
+    return done[whole[-1] + 1 if whole else 0 :]
+
+
+def _left(one: Saved) -> str:
+    if not one.size_now:
+        return f"is empty, without the {size(one.size or 0)}"
+    if one.size is None or one.size_now >= one.size:
+        return "lacks the end"
+    return f"has only {one.size_now:,} of the {one.size:,} bytes"
 
 
 def _gone(process: Process) -> Finding | None:
@@ -141,6 +164,7 @@ def _gone(process: Process) -> Finding | None:
     return _finding(
         process,
         newest,
+        gone[0].at,
         f"The newest checkpoint is not on disk: {newest.path} was saved{_at(newest)} and is gone, while older ones are "
         f"still there. The newest that is there is {there[-1].path}.",
         [
@@ -176,15 +200,11 @@ def _chooses(process: Process) -> bool:
     )
 
 
-def _now(one: Saved) -> str:
-    return f"now it has {size(one.size_now or 0)}, and not the directory that a file of torch.save ends with"
-
-
 def _at(one: Saved) -> str:
     return f" at {short(one.where)}" if one.where is not None else ""
 
 
-def _finding(process: Process, one: Saved, cause: str, seen: list[str], remedy: Remedy) -> Finding:
+def _finding(process: Process, one: Saved, since: float, cause: str, seen: list[str], remedy: Remedy) -> Finding:
     return Finding(
         cause=cause,
         seen=seen,
@@ -192,7 +212,7 @@ def _finding(process: Process, one: Saved, cause: str, seen: list[str], remedy: 
         node=process.node,
         rank=process.rank,
         pid=process.pid,
-        onset_s=one.at,
+        onset_s=since,
         where=one.where,
         subject=Subject("file", one.path),
     )

@@ -12,8 +12,8 @@ where it fails, the function is compiled anew, which takes seconds to minutes. A
 
 ## What to do
 Make what changes a tensor: a counter as a buffer, a learning rate as `torch.tensor(lr)`. For sizes, let them vary
-(`dynamic=True`, `torch._dynamo.mark_dynamic(x, 0)`), or pad to a few of them. Keep code that changes from step to step
-out of the compiled function.
+(`dynamic=True`, or `torch._dynamo.mark_dynamic(x, dimension)`), or pad to a few of them. Keep code that changes from
+step to step out of the compiled function.
 
 ## How sure it is
 Certain of the reasons and times, they are torch's own. It speaks when the limit was reached, or when compiling again
@@ -39,7 +39,11 @@ from ...model.waiting import lasted
 TIMES = 3  # compiled again: once for other sizes and once for evaluation is usual
 SHARE = 0.1  # of the run
 SECONDS = 1.0  # in all: less nobody notices
-SIZES = ("size mismatch", "stride mismatch", "rank mismatch", ".size()[", ".stride()[")
+SIZES = ("size mismatch", "stride mismatch", ".size()[", ".stride()[")
+SIZE = re.compile(r"tensor '(.+)' size mismatch at index (\d+)\. expected (\d+), actual (\d+)")
+SIZE_OF = re.compile(r"(\S+)\.size\(\)\[(\d+)\]")
+LOCAL = re.compile(r"^L\['(\w+)'\]$")  # as some versions of torch name an argument
+CONDITION = re.compile(r"[=!<>]=|[<>]| is | not | in ")  # such a guard says what had to hold, others what went wrong
 NUMBER = re.compile(r"==\s*-?[\d.]+(e[+-]?\d+)?\b")
 
 
@@ -71,7 +75,7 @@ def check(evidence: Evidence) -> Iterator[Finding]:
         ends = ", and torch has given it up: it runs uncompiled since" if one.limited else ""
         yield Finding(
             cause=f"torch.compile compiled {one.where.function} ({short(one.where)}) {len(one.times)} times again in "
-            f"{who(one.process)}, because {guard} no longer held{ends}. That took {duration(one.seconds)}.",
+            f"{who(one.process)}, {_why(guard)}{ends}. That took {duration(one.seconds)}.",
             seen=list(_seen(one)),
             remedy=_remedy(guard),
             node=one.process.node,
@@ -99,7 +103,20 @@ def _matters(one: Again) -> bool:
 def _guard(reason: str) -> str:
     """The condition alone: torch puts a number before it, and the line it comes from behind."""
     text = re.sub(r"^\d+/\d+:\s*", "", reason.splitlines()[0]) if reason else ""
-    return re.split(r"\s+# |\s+\(HINT", text)[0].strip().rstrip(".") or "one of its guards"
+    return re.split(r"\s+# |\s+\(HINT", text)[0].strip().rstrip(".")
+
+
+def _why(guard: str) -> str:
+    if (sizes := SIZE.search(guard)) is not None:
+        name, index, was, now = sizes.groups()
+        return f"because the size of {_plain(name)} at dimension {index} changed ({was}, then {now})"
+    if not guard:
+        return "because one of its guards failed"
+    return f"because {guard} no longer held" if CONDITION.search(guard) else f"because a guard failed ({guard})"
+
+
+def _plain(name: str) -> str:
+    return LOCAL.sub(r"\1", name)
 
 
 def _seen(one: Again) -> Iterator[str]:
@@ -107,9 +124,10 @@ def _seen(one: Again) -> Iterator[str]:
     share = f", {percent(one.seconds / ran)} of the run" if ran else ""
     took = f"{many(len(one.times), 'compilation')} after the first took {duration(one.seconds)}{share}"
     yield f"{took}: {line(one.where)}"
-    guards = list(dict.fromkeys(_guard(each.reason) for each in one.times))
+    guards = list(dict.fromkeys(guard for each in one.times if (guard := _guard(each.reason))))
     shown = guards if len(guards) <= 3 else [*guards[:2], guards[-1]]
-    yield f"what did not hold: {'; '.join(shown)}{f' ({len(guards)} different ones)' if len(guards) > 3 else ''}"
+    if shown:
+        yield f"the guards that failed: {'; '.join(shown)}{f' ({len(guards)} in all)' if len(guards) > 3 else ''}"
     if one.limited:
         yield "torch's recompile_limit was reached: the function is not compiled any more"
 
@@ -117,22 +135,30 @@ def _seen(one: Again) -> Iterator[str]:
 def _remedy(guard: str) -> Remedy:
     look = ["TORCH_LOGS=recompiles python …"]
     if any(part in guard for part in SIZES):
-        text = "Let the size vary: compile with dynamic=True, or mark that dimension before the first call. Or pad to "
-        return Remedy(f"{text}a few fixed sizes.", ["torch._dynamo.mark_dynamic(x, 0)", *look])
+        vary = f"Let the size vary: compile with dynamic=True{_marked(guard)}."
+        return Remedy(f"{vary} Or pad to a few fixed sizes.", look)
     if guard.startswith("len("):
         return Remedy(
             f"Pass one tensor (torch.stack, or padded) instead of a list whose length changes: {guard}.", look
         )
     if "." in guard.partition("=")[0] and NUMBER.search(guard):
         name = guard.partition("=")[0].strip()
-        text = f"Make {name} a tensor (self.register_buffer), or change it outside of what is compiled."
         return Remedy(
-            f"{text} A whole number of a module may also be let vary, by the setting below.",
-            [
-                "torch._dynamo.config.allow_unspec_int_on_nn_module = True",
-                *look,
-            ],
+            f"Make {name} a tensor (self.register_buffer), or change it outside of what is compiled. A whole number of "
+            "a module may also be let vary: `torch._dynamo.config.allow_unspec_int_on_nn_module = True`.",
+            look,
         )
     if NUMBER.search(guard):
         return Remedy("Pass that number as a tensor (torch.tensor(value)): it is then data, and no longer fixed.", look)
-    return Remedy(f"Keep what the guard is about the same from call to call: {guard}.", look)
+    about = f": {guard}" if guard else ""
+    return Remedy(f"Keep what the guard is about the same from call to call{about}.", look)
+
+
+def _marked(guard: str) -> str:
+    """The call for the dimension that the guard names."""
+    found = SIZE.search(guard) or SIZE_OF.search(guard)
+    if found is None:
+        return ""
+    name = _plain(found[1])
+    call = f"torch._dynamo.mark_dynamic({name if name.isidentifier() else 'x'}, {found[2]})"
+    return f", or mark that dimension before the first call: `{call}`"

@@ -2,8 +2,8 @@
 
 ## What it looks at
 Every pause of the garbage collector in a main process that took a millisecond or more, measured by the collector's own
-callbacks, against the time for which the run has trained. Pauses before the first loop, and while something is being
-compiled, are set-up and left out.
+callbacks, against the time for which the run has trained; and after which batches the longest came. Pauses before the
+first loop, and while something is being compiled, are set-up and left out.
 
 ## Why it happens
 A collection goes through every container object there is: with millions of them (samples kept as dicts, lists of
@@ -13,30 +13,38 @@ They come when many objects are made, and whenever the code calls `gc.collect()`
 
 ## What to do
 Once everything is set up, call `gc.collect(); gc.freeze()`: what is there by then is never gone through again. Take
-`gc.collect()` out of the loop. Keep samples in arrays or tensors rather than in Python objects. Or `gc.disable()` and
-collect at the end of every epoch, on all ranks at the same step.
+`gc.collect()` out of the loop. Keep samples in arrays or tensors rather than in Python objects. Where Python itself
+collects so often, `gc.disable()` and collect at the end of every epoch, on all ranks at the same step: against calls in
+the loop that does nothing.
 
 ## How sure it is
 Certain of the pauses. It speaks from a tenth of the run and a second on. Whether the code or Python itself asked for a
-collection is told by how often they came, not seen.
+collection is told by how regularly they came, not seen: after every batch, or after every sixth and no other. Its line
+is told only where the watcher met the training there.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
+from itertools import pairwise
 
+from ...model.between import COLLECTION, Gap
 from ...model.evidence import Evidence
-from ...model.phrases import duration, many, percent, who
-from ...model.recorded import Process
+from ...model.glancing import glances_of, lines_of
+from ...model.phrases import duration, line, many, percent, short, who
+from ...model.places import Place
+from ...model.recorded import Loader, Process
 from ...model.report import Finding, Remedy, Symptom
 from ...model.rule import rule
-from ...model.timing import Timing
 from ...model.waiting import lasted
 
 SHARE = 0.1  # of the run
 SECONDS = 1.0  # in all: less nobody notices
 TIMES = 5  # fewer are set-up
 EVERY_STEP = 0.8  # of the steps: Python itself is not that regular
+DISTANCES = 5  # in batches from pause to pause, all multiples of one: one time in thirty they are so by chance
+LOOKS = 2  # that met the training at the same line in such a pause: one alone may be a moment late
 
 
 @rule(
@@ -50,35 +58,73 @@ def check(evidence: Evidence) -> Iterator[Finding]:
         if took.count < TIMES or took.total < max(SECONDS, SHARE * ran):
             continue
         batches = sum(loader.batches for loader in process.loaders)
+        every = _every(process, batches)
+        where = _asked_at(evidence, process) if every else None
         yield Finding(
             cause=f"{percent(took.total / ran)} of the run goes into collecting garbage: {who(process)} stood still "
             f"{many(took.count, 'time')} for it, {duration(took.mean)} each time.",
-            seen=list(_seen(process, ran, batches)),
-            remedy=_remedy(took, batches),
+            seen=list(_seen(process, ran, batches, where)),
+            remedy=_remedy(every, where),
             node=process.node,
             rank=process.rank,
             pid=process.pid,
+            where=where,
         )
 
 
-def _seen(process: Process, ran: float, batches: int) -> Iterator[str]:
+def _every(process: Process, batches: int) -> int | None:
+    """After every how many batches there was one; None: they came as Python's own do."""
+    if batches and process.collecting.count >= EVERY_STEP * batches:
+        return 1
+    regular = [_distance(loader) for loader in process.loaders]
+    return next((one for one in regular if one > 1), None)
+
+
+def _distance(loader: Loader) -> int:
+    """The greatest number of batches of which all distances are multiples. Numbers begin anew with each pass."""
+    numbers = [one.number for one in _paused(loader)]
+    distances = [later - one for one, later in pairwise(numbers) if later > one]
+    return math.gcd(*distances) if len(distances) >= DISTANCES else 0
+
+
+def _paused(loader: Loader) -> list[Gap]:
+    """The longest times between two batches, of those that mostly went into collecting."""
+    return [
+        gap for gap in loader.gaps if sum(one.seconds for one in gap.parts if one.what == COLLECTION) > gap.seconds / 2
+    ]
+
+
+def _asked_at(evidence: Evidence, process: Process) -> Place | None:
+    """Where most looks in such pauses met it."""
+    gaps = [gap for loader in process.loaders for gap in _paused(loader)]
+    lines = lines_of([one for gap in gaps for one in glances_of(evidence, process, gap.at, gap.at + gap.seconds)])
+    met = sum(count for _, count in lines)
+    return lines[0][0] if lines and lines[0][1] >= LOOKS and 2 * lines[0][1] > met else None
+
+
+def _seen(process: Process, ran: float, batches: int, where: Place | None) -> Iterator[str]:
     took = process.collecting
     yield f"{many(took.count, 'pause')} of the garbage collector took {duration(took.total)} of {duration(ran)}"
     yield f"the longest took {duration(took.longest)}"
     if batches:
         yield f"{many(batches, 'batch')} were gone through meanwhile"
+    if where is not None:
+        yield f"most looks during a pause met it at {line(where)}"
     large = {name: count for loader in process.loaders for name, count in loader.containers.items() if count > 100_000}
     for name, count in list(large.items())[:1]:
-        yield f"the dataset's {name} holds {many(count, 'item')}"
+        yield f"`{name}` of the dataset has {many(count, 'item')}"
 
 
-def _remedy(took: Timing, batches: int) -> Remedy:
-    freeze = "Once model and data are set up, take what is there out of the collector's way (below)."
-    if batches and took.count >= EVERY_STEP * batches:
-        text = "There is one for nearly every batch: if the loop calls gc.collect(), do so once an epoch instead."
-        return Remedy(f"{text} {freeze}", ["gc.collect(); gc.freeze()"])
-    return Remedy(
-        f"{freeze} If that does not suffice, gc.disable(), and gc.collect() at the end of each epoch, on all ranks at "
-        "the same step.",
-        ["gc.collect(); gc.freeze()"],
+def _remedy(every: int | None, where: Place | None) -> Remedy:
+    freeze = (
+        "Once model and data are set up, take what is there out of the collector's way: `gc.collect(); gc.freeze()`."
     )
+    if every is None:
+        return Remedy(
+            f"{freeze} If that does not suffice, `gc.disable()`, and `gc.collect()` at the end of each epoch, on all "
+            "ranks at the same step."
+        )
+    often = "one for nearly every batch" if every == 1 else f"about one in {every} batches, regularly"
+    spot = f" ({short(where)})" if where is not None else ""
+    text = f"There is {often}: look for gc.collect() in the loop{spot}, and call it once an epoch instead."
+    return Remedy(f"{text} {freeze}")

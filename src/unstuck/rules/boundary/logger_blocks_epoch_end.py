@@ -45,6 +45,7 @@ from ...model.waiting import lasted
 
 EACH = 1.0  # seconds a boundary: what is shorter nobody notices
 SHARE = 0.1  # of the run
+WORTH = 0.01  # of what loggers took there: short calls are not all counted, and matter to nobody
 BETWEEN = "between passes"
 OWN = ("wandb.init", "wandb.finish")  # have rules of their own
 
@@ -92,7 +93,8 @@ def _boundaries(main: Process, loader: Loader) -> Boundaries | None:
                 before = parts.get(key)
                 total, count = (before.seconds, before.count) if before else (0.0, 0)
                 parts[key] = Part(one.what, one.name, total + one.seconds, count + one.count, one.where)
-    ordered = sorted(parts.values(), key=lambda one: -one.seconds)
+    worth = [one for one in parts.values() if one.seconds >= WORTH * seconds]
+    ordered = sorted(worth, key=lambda one: -one.seconds)
     return Boundaries(main, loader, seconds, sum(gap.seconds for gap, _ in known), len(known), ordered)
 
 
@@ -105,10 +107,11 @@ def _slow(evidence: Evidence, one: Boundaries) -> Finding:
     first, each = one.parts[0], one.seconds / one.passes
     spot = f" at {short(first.where)}" if first.where else ""
     who = f" of rank {one.main.rank}" if one.main.rank is not None else ""
+    others = f" and {many(len(one.parts) - 1, 'other line')}" if len(one.parts) > 1 else ""
     wandb = any(library(part.name) == "wandb" for part in one.parts)
     return Finding(
         cause=f"Between two passes over {loader_name(one.loader)}{who} the training waits {duration(each)} for "
-        f"{first.name}{spot}: {duration(one.seconds)} after {many(one.passes, 'pass')}, "
+        f"{first.name}{spot}{others}: {duration(one.seconds)} after {many(one.passes, 'pass')}, "
         f"{percent(one.seconds / max(lasted(one.main), 1e-9))} of the run.",
         seen=[
             f"from one pass to the next it took {duration(one.gaps / one.passes)} on average, "
@@ -143,8 +146,8 @@ def _stands(evidence: Evidence, one: Standing) -> Finding:
             *([modes(one.main)] if one.main.loggers else []),
         ],
         remedy=Remedy(
-            "The server does not answer, and the call has no time limit: pass one (timeout=5), or let a thread send it "
-            "with unstuck.nonblocking(logger), which holds the training up for no longer than its limit.",
+            "The server does not answer, and the call has no time limit or a long one: pass timeout=5, or let a thread "
+            "send it with unstuck.nonblocking(logger), which holds the training up for no longer than its limit.",
         ),
         node=one.main.node,
         rank=one.main.rank,

@@ -3,7 +3,8 @@
 ## What it looks at
 How long each call into wandb, TensorBoard, MLflow and each plain HTTP request took inside the loop's body, by the line
 that makes it: calls, seconds a call, seconds a step, share of the loop. The longest call of each line is left aside,
-because the first one often sets something up. For output that a terminal or a pipe takes too slowly: in how many looks
+because the first one often sets something up. Rows that are put into a wandb.Table one after the other are counted
+together, as one burst. For output that a terminal or a pipe takes too slowly: in how many looks
 at the main thread it stood in a write to it. And a call from the loop's body that does not come back at all.
 
 ## Why it happens
@@ -31,6 +32,7 @@ from ...model.loggers import (
     HISTOGRAMS,
     MEDIA,
     REQUEST,
+    WATCH,
     Loop,
     Standing,
     epoch,
@@ -40,6 +42,7 @@ from ...model.loggers import (
     modes,
     never_back,
     sites,
+    to_change,
     without_wandb,
 )
 from ...model.phrases import duration, many, percent, short
@@ -53,6 +56,8 @@ EACH = 0.005  # seconds a step: a handful of scalars stays below it even on a bu
 SECONDS = 1.5  # in all: less may be chance
 STEPS = 5
 WORTH = 0.02  # share of the loop that logging may cost once it is done less often
+POINTS = 10  # values of an epoch that are left: with fewer there is no curve any more
+ASIDE = 0.02  # of what was spent: from then on the numbers of the lines do not add up without a word
 BODY = "in the loop's body"
 
 
@@ -92,12 +97,14 @@ def _slow(evidence: Evidence, loop: Loop) -> Finding:
         cost += f"{duration(batches * loop.each)} for it."
     who = f" of rank {loop.main.rank}" if loop.main.rank is not None else ""
     others = f" and {many(len(loop.parts) - 1, 'other line')}" if len(loop.parts) > 1 else ""
-    spot = f" at {short(first.where)}" if first.where else ""
+    where = to_change(loop.main, first)
+    spot = f" at {short(where)}" if where else ""
     return Finding(
         cause=f"The loop{over}{who} spends {percent(loop.share)} of its time in "
         f"{first.name}{spot}{others}: {duration(loop.each)} of every step.{cost}",
         seen=[
             *sites(loop.parts),
+            *_aside(loop),
             f"{many(loop.steps, 'step')} took {duration(loop.looped)}, {duration(loop.rest)} each without that",
             *([modes(loop.main)] if loop.main.loggers else []),
         ],
@@ -105,9 +112,17 @@ def _slow(evidence: Evidence, loop: Loop) -> Finding:
         node=loop.main.node,
         rank=loop.main.rank,
         pid=loop.main.pid,
-        where=first.where,
+        where=where,
         subject=Subject("logger", library(first.name) or first.name),
     )
+
+
+def _aside(loop: Loop) -> Iterator[str]:
+    if loop.aside >= ASIDE * loop.spent:
+        yield (
+            f"not counted in the share and the steps: the longest call of each line, {duration(loop.aside)} together, "
+            "it may have set something up"
+        )
 
 
 def _remedy(evidence: Evidence, loop: Loop) -> Remedy:
@@ -115,38 +130,61 @@ def _remedy(evidence: Evidence, loop: Loop) -> Remedy:
     for part in loop.parts:
         kinds[kind_of(part)] = kinds.get(kind_of(part), 0.0) + part.seconds
     kind = max(kinds, key=lambda one: kinds[one])
-    every = _every(loop)
     # wandb makes images even where it is disabled: that run would prove nothing.
     wandb = kind != MEDIA and "wandb" in {library(one.name) for one in loop.parts}
     commands = [without_wandb(evidence)] if wandb else []
     proof = " To prove it, run once without wandb:" if commands else ""
-    return Remedy(f"{_advice(kind, every, loop)}{proof}", commands)
+    return Remedy(f"{_advice(kind, loop)}{proof}", commands)
 
 
-def _every(loop: Loop) -> int:
-    """Steps between two calls, so that they cost no more than is worth it; a round number."""
+def _every(loop: Loop) -> int | None:
+    """Steps between two calls: so many that they cost no more than is worth it, so few that a curve is left of them."""
+    most = (_epoch(loop) or loop.steps) // POINTS
+    wanted = _wanted(loop)
+    if wanted <= most:
+        return wanted
+    return most - most % 10 if most >= 10 else most if most > 1 else None
+
+
+def _epoch(loop: Loop) -> int | None:
+    """Steps of an epoch. A run that ended within its first one may never make a whole one: then nothing is known."""
+    loader = loop.loader
+    return None if loader is None or (loop.main.ended is not None and not loader.ended) else epoch(loader)
+
+
+def _wanted(loop: Loop) -> int:
+    """A round number."""
     often = max(part.count for part in loop.parts) / loop.steps
     wanted = loop.each / max(loop.rest * WORTH, 1e-6) / max(min(often, 1.0), 1e-3)
     digits: int = 10 ** max(len(str(ceil(wanted))) - 1, 1)
     return min(ceil(wanted / digits) * digits, 10_000)
 
 
-def _advice(kind: str, every: int, loop: Loop) -> str:
-    name = loop.parts[0].name
+def _seldom(loop: Loop) -> str:
+    every = _every(loop)
+    if every is not None:
+        return f"every {every:,} steps"
+    return "once an epoch" if _epoch(loop) else "every few steps"
+
+
+def _advice(kind: str, loop: Loop) -> str:
+    name, every, seldom = loop.parts[0].name, _every(loop), _seldom(loop)
+    test = f" (`if step % {every} == 0:`)" if every is not None else ""
     if kind == MEDIA:
-        smaller = ' wandb.Image(..., file_type="jpg") encodes faster than png.' if "wandb" in name else ""
-        return f"Log images and the like every {every:,} steps (`if step % {every} == 0:`), fewer or smaller.{smaller}"
+        smaller = ' wandb.Image(..., file_type="jpg") encodes faster than png.' if name == "wandb.Image" else ""
+        what = "tables" if name.startswith("wandb.Table") else "images and the like"
+        return f"Log {what} {seldom}{test}, fewer or smaller.{smaller}"
     if kind == HISTOGRAMS:
-        watched = f"wandb.watch(model, log_freq={every})" if "wandb" in name else f"`if step % {every} == 0:`"
-        return f"Compute histograms every {every:,} steps: {watched}."
+        watched = f": wandb.watch(model, log_freq={every or '…'})" if name == WATCH else test
+        return f"Compute histograms {seldom}{watched}."
     if kind == REQUEST:
         return (
-            f"Do not wait for an answer in every step. Collect the values and send them every {every:,} steps, or give "
-            "the client to unstuck.nonblocking(client), which sends from a thread of its own; and pass timeout=5."
+            f"Do not wait for an answer in every step. Collect the values and send them {seldom}, or give the client "
+            "to unstuck.nonblocking(client), which sends from a thread of its own."
         )
     queued = " mlflow.config.enable_async_logging() makes MLflow do so itself." if name.startswith("mlflow") else ""
     return (
-        f"Log every {every:,} steps, all values in one call; or hand the logger's calls to a thread with "
+        f"Log {seldom}, all values in one call; or hand the logger's calls to a thread with "
         f"logger = unstuck.nonblocking(logger).{queued} commit=False does not help, it loses rows."
     )
 
@@ -161,8 +199,8 @@ def _stands(evidence: Evidence, one: Standing) -> Finding:
             *([modes(one.main)] if one.main.loggers else []),
         ],
         remedy=Remedy(
-            "Give the call a time limit (timeout=5), or hand it to unstuck.nonblocking(logger), which never holds the "
-            "training up for longer than its limit. Then look at the server: it does not answer.",
+            "Give the call a short time limit (timeout=5), or hand it to unstuck.nonblocking(logger), which never holds "
+            "the training up for longer than its limit. Then look at the server: it does not answer.",
         ),
         node=one.main.node,
         rank=one.main.rank,

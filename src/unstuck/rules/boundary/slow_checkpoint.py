@@ -86,25 +86,21 @@ def _seen(one: Held, longest: Saved, ran: float, others: list[Held]) -> Iterator
 def _remedy(one: Held, longest: Saved, ran: float) -> Remedy:
     every = (one.saves[-1].at - one.saves[0].at) / (len(one.saves) - 1)
     rarer = max(round(one.seconds / (0.02 * ran)), 2)
-    less = f"Or save less often: with one in {rarer} of them, about 2 % of the run would go into it."
+    share = f"with one in {rarer} of them, about 2 % of the run would go into it."
     if every < OFTEN:
-        return Remedy(f"There is one every {duration(every)}. {less}")
+        return Remedy(f"Save less often than every {duration(every)}: {share}")
     if longest.how == "together":
         aside = (
-            "Call torch.distributed.checkpoint.async_save with the same arguments, and wait for the future it gives "
+            "Call `future = torch.distributed.checkpoint.async_save(state, checkpoint_id=path)`, and `future.result()` "
+            "before the next one: writing then goes on beside the training."
         )
-        aside += "before the next one: writing then goes on beside the training."
-        return Remedy(
-            f"{aside} {less}", ["future = torch.distributed.checkpoint.async_save(state, checkpoint_id=path)"]
-        )
+        return Remedy(f"{aside} Or save less often: {share}")
     aside = (
-        "Write in the background: copy the state to the CPU, then save the copy in a thread, and join it before the "
+        f"Write in the background: copy the state to the CPU, `{_COPY}`, save the copy in a thread, `{_THREAD}`, and "
+        "`writer.join()` before the next one. Or save to a local disk first and copy the file from there."
     )
-    aside += "next one. Or save to a local disk first and copy the file from there."
-    return Remedy(f"{aside} {less}", _THREAD)
+    return Remedy(f"{aside} Or save less often: {share}")
 
 
-_THREAD = [
-    "copy = {name: value.detach().cpu().clone() for name, value in model.state_dict().items()}",
-    "writer = threading.Thread(target=torch.save, args=(copy, path)); writer.start()",
-]
+_COPY = "copy = {name: value.detach().cpu().clone() for name, value in model.state_dict().items()}"
+_THREAD = "writer = threading.Thread(target=torch.save, args=(copy, path)); writer.start()"

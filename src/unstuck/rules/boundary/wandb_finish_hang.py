@@ -93,8 +93,8 @@ def _finding(evidence: Evidence, main: Process | Seen, seconds: float, where: Pl
         f"everything is uploaded, and the upload to the server{server} does not get on.",
         seen=[*seen, modes(process)] if process is not None and process.loggers else seen,
         remedy=Remedy(
-            f"Nothing is lost: the rows are in {folder}. End this process and upload them later, from where the server "
-            "can be reached. For the next run set WANDB_MODE=offline, or a limit: "
+            f"Nothing is lost: the rows are in {folder}. End this process, if it still runs, and upload them later, "
+            "from where the server can be reached. For the next run set WANDB_MODE=offline, or a limit: "
             "wandb.init(settings=wandb.Settings(finish_timeout=60)).",
             [f"kill {main.pid}", f"wandb sync {folder}"],
         ),

@@ -108,10 +108,11 @@ def _remedy(process: Process, most: int, of: int) -> Remedy:
     size = max(largest // max(of, 1), 1)
     name = process.data_files[0].path.rpartition("/")[2]
     text = (
-        f"Write the files with at least {many(of, 'row group')} each (row_group_size={size} or less), or deal out rows "
-        "or files instead of row groups. And raise an error when a pass over all files brought no row."
+        f'Write the files with at least {many(of, "row group")} each, `pq.write_table(table, "{name}", '
+        f"row_group_size={size})` or fewer rows, or deal out rows or files instead of row groups. And raise an error "
+        "when a pass over all files brought no row."
         if most < of
         else "Look at which row groups this process selects: none of those there are. Raise an error when a pass over "
         "all files brought no row."
     )
-    return Remedy(text, [f'pq.write_table(table, "{name}", row_group_size={size})'] if most < of else [])
+    return Remedy(text)
