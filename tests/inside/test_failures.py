@@ -278,30 +278,6 @@ def test_a_program_that_puts_its_own_hook_in_place_is_still_known_to_have_crashe
     assert (failure.how, failure.type, failure.paths) == ("uncaught", "KeyError", [])
 
 
-def test_frames_are_those_of_the_raising_even_if_a_thread_raises_the_same_object_again(recorded: Recorded) -> None:
-    run = recorded("""
-        import sys, threading
-        import torch
-        def again(error):
-            try:
-                raise error.with_traceback(None)
-            except OSError:
-                pass
-        before = sys.excepthook
-        def hook(kind, error, trace):
-            thread = threading.Thread(target=again, args=(error,))
-            thread.start()
-            thread.join()
-            before(kind, error, trace)
-        sys.excepthook = hook
-        def train():
-            raise OSError("connection lost")
-        train()
-    """)
-    (failure,) = run.main.process().failures
-    assert [(one.line, one.function) for one in failure.frames][-2:] == [(17, "<module>"), (16, "train")]
-
-
 def test_an_exception_of_a_process_that_imports_torch_only_in_its_function_is_kept(started: Recorded) -> None:
     text = """
     import multiprocessing

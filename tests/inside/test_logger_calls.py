@@ -73,55 +73,6 @@ run.finish()
     assert calls(run)["wandb.init", 8].timing.total > 0.01
 
 
-def test_rows_of_a_table_are_counted_together(recorded: Recorded) -> None:
-    run = recorded(
-        WANDB
-        + """
-import time
-run = wandb.init(project="x")
-spent = 0
-for step in range(3):
-    table = wandb.Table(columns=["id", "score"], data=[[0, 0.5]] * 50)
-    for row in range(200):
-        begun = time.perf_counter()
-        table.add_data(row, 0.5)
-        spent += time.perf_counter() - begun
-    table.add_column("more", [1] * 250)
-    time.sleep(0.01)
-    run.log({"table": table})
-try:
-    table.add_data(1)
-except ValueError:
-    import traceback
-    print("unstuck" in traceback.format_exc(), spent)
-run.finish()
-"""
-    )
-    rows, columns = calls(run)["wandb.Table.add_data", 12], counts(run)["wandb.Table.add_column", 14]
-    said, spent = run.out.split()
-    assert (said, columns, counts(run)["wandb.Table", 9]) == ("False", 3, 3)
-    assert 3 <= rows.timing.count <= 60  # of 600: a busy machine cuts some in two
-    assert 0.8 * float(spent) < rows.timing.total <= float(spent)
-    assert rows.since is None
-
-
-def test_watch_is_known_by_the_line_that_asked_for_it(recorded: Recorded) -> None:
-    run = recorded(
-        WANDB
-        + """
-import torch
-run = wandb.init(project="x")
-model = torch.nn.Linear(2, 1)
-run.watch(model, log="all", log_freq=1)
-for _ in range(2):
-    model(torch.ones(1, 2)).sum().backward()
-run.finish()
-"""
-    )
-    known = sorted((one.at, line) for (name, line), one in calls(run).items() if name == "wandb.watch")
-    assert [line for _, line in known] == [8, 10]
-
-
 def test_the_mode_of_wandb_is_noted_with_the_line_that_set_it_up(recorded: Recorded) -> None:
     text = "for mode in ('offline', 'disabled', 'dryrun'):\n    wandb.init(project='x', mode=mode).finish()\n"
     run = recorded(WANDB + text).succeeded()

@@ -4,8 +4,8 @@
 How long each call into wandb, TensorBoard, MLflow and each plain HTTP request took inside the loop's body, by the line
 that makes it: calls, seconds a call, seconds a step, share of the loop. The longest call of each line is left aside,
 because the first one often sets something up. Rows that are put into a wandb.Table one after the other are counted
-together, as one burst. For output that a terminal or a pipe takes too slowly: in how many looks
-at the main thread it stood in a write to it. And a call from the loop's body that does not come back at all.
+together, as one burst. For output that a terminal or a pipe takes too slowly: in how many looks at the main thread it
+stood in a write to it. And a call from the loop's body that does not come back at all.
 
 ## Why it happens
 A scalar is cheap: wandb puts it into a queue and returns, `commit=True` (which is the default) or not. Costly is what
@@ -120,7 +120,7 @@ def _slow(evidence: Evidence, loop: Loop) -> Finding:
 def _aside(loop: Loop) -> Iterator[str]:
     if loop.aside >= ASIDE * loop.spent:
         yield (
-            f"not counted in the share and the steps: the longest call of each line, {duration(loop.aside)} together, "
+            f"the longest call of each line, {duration(loop.aside)} together, is left out of the share and the steps: "
             "it may have set something up"
         )
 
@@ -199,8 +199,8 @@ def _stands(evidence: Evidence, one: Standing) -> Finding:
             *([modes(one.main)] if one.main.loggers else []),
         ],
         remedy=Remedy(
-            "Give the call a short time limit (timeout=5), or hand it to unstuck.nonblocking(logger), which never holds "
-            "the training up for longer than its limit. Then look at the server: it does not answer.",
+            "Give the call a short time limit (timeout=5), or hand it to unstuck.nonblocking(logger), which never "
+            "holds the training up for longer than its limit. Then look at the server: it does not answer.",
         ),
         node=one.main.node,
         rank=one.main.rank,
