@@ -7,7 +7,7 @@ import pytest
 
 from unstuck.diagnose import report_on
 from unstuck.logs.trends import Trend
-from unstuck.model.between import COLLECTION, OWN, STARTING, VALIDATION, Compiled, Gap, Part
+from unstuck.model.between import COLLECTION, OWN, STARTING, VALIDATION, Call, Compiled, Gap, Part
 from unstuck.model.evidence import Evidence, Glance, Host, Memory, Run, Sample
 from unstuck.model.look import Frame
 from unstuck.model.places import Place
@@ -101,6 +101,17 @@ def test_other_collections_may_be_pythons_own(numbers):
 
     assert "gc.disable()" in one.remedy.text
     assert "in the loop" not in one.remedy.text
+
+
+def test_the_line_that_calls_gc_collect_is_named():
+    asked = Call(COLLECTION, "gc.collect", Place("/train.py", 9, "on_end"), Timing(33, 7.9))
+    paused = msgspec.structs.replace(pauses(0, 6, 12, 18, 24, 30), calls=[asked])
+
+    (one,) = found(paused)
+
+    assert one.where == asked.where
+    assert "33 calls of gc.collect() at /train.py:9" in one.seen
+    assert "train.py:9" in one.remedy.text
 
 
 def test_the_line_of_a_collection_is_told_where_several_looks_met_it():

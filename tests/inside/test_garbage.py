@@ -13,10 +13,18 @@ def test_a_long_collection_in_a_loop_is_a_part_of_that_body(recorded: Callable[.
     run = recorded(LOOP + HEAP + "for rows in training:\n    optimizer.step()\n    gc.collect()\n").succeeded()
 
     main = run.main.process()
-    assert [(one.what, one.name) for one in main.calls] == [("collection", "garbage collection")]
-    assert main.calls[0].timing.count >= 4
+    calls = {one.name: one for one in main.calls}
+    assert set(calls) == {"gc.collect", "garbage collection"}
+    asked, paused = calls["gc.collect"], calls["garbage collection"]
+    assert (asked.what, asked.timing.count, asked.where.function if asked.where else "") == (
+        "collection",
+        4,
+        "<module>",
+    )
+    assert paused.timing.count >= 4
+    assert main.collecting.count >= 4
     (parts,) = [one.between for one in main.loaders if one.batches]
-    assert [(one.what, one.count >= 4) for one in parts] == [("collection", True)]
+    assert [(one.what, one.name, one.count) for one in parts] == [("collection", "gc.collect", 4)]
 
 
 def test_a_time_out_that_strikes_while_garbage_is_collected_reaches_the_user(recorded: Callable[..., Run]) -> None:

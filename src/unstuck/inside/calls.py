@@ -9,17 +9,16 @@ import functools
 import sys
 import threading
 from _thread import get_ident
-from types import CodeType, FrameType
+from types import FrameType
 from typing import Any
 
-from .describe import user_line
 from .exceptions import message_of
 from .format import APART, H_ROLE, ROLE_MAIN, Kind
-from .guard import Guard, clean, is_library
+from .guard import Guard, clean
+from .lines import in_words, user_frame
 from .process import process
 from .recorder import Recorder, clock
 
-CODES = 4096  # functions of which it is known whether they are a library's
 KINDS = 64  # lines that are kept apart; a program that makes up names has the rest in one
 FAILURES = 100  # that are noted
 LONGEST = 300  # characters of a message
@@ -34,7 +33,6 @@ class Calls:
         self.slot = 0
         self.failures = 0
         self.known: dict[tuple[str, object, int], tuple[int, int]] = {}
-        self._library: dict[CodeType, bool] = {}
 
     def begins_recording(self, recorder: Recorder) -> None:
         self.recorder, self.open, self.failures, self.known = recorder, False, 0, {}
@@ -42,27 +40,14 @@ class Calls:
 
     def key(self, recorder: Recorder, what: str, name: str, frame: FrameType | None) -> tuple[int, int]:
         """Number of the call's text, and its place among the totals."""
-        frame = self.line(frame)
+        frame = user_frame(frame)
         short = (what + name, frame and frame.f_code, frame.f_lineno if frame else 0)
         found = self.known.get(short)
         if found is None:
             if len(self.known) >= KINDS:
                 short, name, frame = (what, None, 0), "", None
-            found = self.known.get(short) or self._meet(recorder, short, what + APART + name + APART + _line(frame))
+            found = self.known.get(short) or self._meet(recorder, short, what + APART + name + APART + in_words(frame))
         return found
-
-    def line(self, frame: FrameType | None) -> FrameType | None:
-        """The first call up the stack that is neither ours nor a library's."""
-        while frame is not None:
-            library = self._library.get(frame.f_code)
-            if library is None:
-                library = is_library(frame.f_code.co_filename)
-                if len(self._library) < CODES:
-                    self._library[frame.f_code] = library
-            if not library:
-                break
-            frame = frame.f_back
-        return frame
 
     def _meet(self, recorder: Recorder, short: tuple[str, object, int], text: str) -> tuple[int, int]:
         key = recorder.intern(text)
@@ -135,11 +120,6 @@ def timed(original: Any, what: str, name: str, guard: Guard) -> Any:
         return result
 
     return call
-
-
-def _line(frame: FrameType | None) -> str:
-    place = user_line(frame)
-    return "" if place is None else APART.join((place["file"], str(place["line"]), place["function"]))
 
 
 calls = Calls()

@@ -125,6 +125,7 @@ class Kind:
 
 
 APART = "\n"  # between the parts of a string that names a call, a span or a source, and its line
+GARBAGE = "garbage collection"  # name of the calls that are pauses of the collector itself
 EXIT_REAPED, EXIT_PEEKED = 1, 2
 # How something was saved: by torch.distributed.checkpoint, by safetensors (else by torch.save); in the background; and
 # the time for which saving in the background held up the training before it went on.

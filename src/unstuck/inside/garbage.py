@@ -14,12 +14,12 @@ from collections import deque
 from operator import attrgetter, methodcaller, neg
 from typing import Any
 
-from .format import APART, Kind
+from .format import APART, GARBAGE, Kind
 from .recorder import Recorder, clock
 
 KEPT = 8192  # readings that nobody has fetched yet; older ones are lost
 LONG = 1_000_000  # nanoseconds: shorter pauses are everyday life, thousands in a second
-WHAT, NAME = "collection", "garbage collection"
+WHAT = "collection"
 
 _readings: deque[int] = deque(maxlen=KEPT)
 
@@ -63,6 +63,6 @@ def write(recorder: Recorder) -> None:
 
 
 def _pause(recorder: Recorder, start: int, took: int) -> None:
-    key = recorder.intern(WHAT + APART + NAME + APART)
+    key = recorder.intern(WHAT + APART + GARBAGE + APART)
     recorder.event(Kind.CALL, key, start, took)
     recorder.total(recorder.total_slot(Kind.CALL, key), took)

@@ -16,10 +16,10 @@ from collections.abc import Callable
 from types import FrameType
 from typing import Any
 
-from .describe import user_line
 from .exceptions import message_of
-from .format import APART, H_ROLE, ROLE_MAIN, SAVED_ASIDE, SAVED_BITS, SAVED_HELD, Kind
+from .format import H_ROLE, ROLE_MAIN, SAVED_ASIDE, SAVED_BITS, SAVED_HELD, Kind
 from .guard import Guard, clean
+from .lines import in_words
 from .paths import path_of
 from .process import process
 from .recorder import Recorder, clock
@@ -41,7 +41,7 @@ class Save:
         self.recorder, self.path = recorder, path
         aside = get_ident() != threading.main_thread().ident
         self.how = how | SAVED_ASIDE if aside else how
-        self.line = recorder.intern(_line(frame)) if len(_counted) < NOTED else 0
+        self.line = recorder.intern(in_words(frame)) if len(_counted) < NOTED else 0
         self.slot = recorder.board_slot(Kind.SAVE, aside)
         self.start = clock()
         # What goes on in the background is not what the process turned to last.
@@ -104,7 +104,7 @@ def held(target: object, start: int, how: int, frame: FrameType | None) -> None:
     if recorder is None or recorder.words[H_ROLE] != ROLE_MAIN or len(_counted) >= NOTED:
         return
     now = clock()
-    path, line = recorder.intern(path_of(target)), recorder.intern(_line(frame))
+    path, line = recorder.intern(path_of(target)), recorder.intern(in_words(frame))
     recorder.note(Kind.SAVE, path, start, now - start, how | SAVED_ASIDE | SAVED_HELD, 0, line)
 
 
@@ -192,11 +192,6 @@ def _space(path: str) -> dict[str, int]:
         return {}
     room = {"free": disk.f_bavail * disk.f_frsize, "total": disk.f_blocks * disk.f_frsize}
     return {**room, "files": disk.f_favail} if disk.f_files else room
-
-
-def _line(frame: FrameType | None) -> str:
-    place = user_line(frame)
-    return "" if place is None else APART.join((place["file"], str(place["line"]), place["function"]))
 
 
 _counted: list[None] = []

@@ -15,6 +15,7 @@ from typing import Any
 
 from .buffers import buffers
 from .guard import Guard, clean
+from .lines import user_frame
 from .process import process
 from .recorder import Recorder, clock
 from .sources import SOON, Open, Source, counted, sources
@@ -35,7 +36,7 @@ class Near:
         """Only where the call came from the user's own line: what a library calls says nothing of who called it."""
         caller = call.frame.f_back
         source = call.source
-        if caller is None or sources.line(caller) is not caller or source.stale:
+        if caller is None or user_frame(caller) is not caller or source.stale:
             self.source = self.recorder = None
             return
         self.code, self.line, self.source, self.recorder = caller.f_code, caller.f_lineno, source, source.recorder

@@ -11,20 +11,19 @@ import functools
 import sys
 from _thread import get_ident
 from collections.abc import Callable
-from types import CodeType, FrameType
+from types import FrameType
 from typing import Any
 
 from .buffers import buffers
 from .format import H_ROLE, ROLE_MAIN, Kind
-from .guard import Guard, clean, is_library
+from .guard import Guard, clean
+from .lines import user_frame
 from .process import process
 from .recorder import Recorder, clock
 
 APART = "\n"  # between kind, name, threads and the parts of the line
 ROWS, TOKENS, MAP = "rows", "tokens", "map"
 LINES = 12  # that are kept apart: each takes a place on the board
-FAR = 40  # calls up the stack for the user's line: libraries are deep
-CODES = 4096
 SOON = 1_000_000  # nanoseconds between two stores on the board: a call may take a few microseconds
 ROUNDS = (10, 1_000, 100_000)  # calls without anything new that are noted
 BURST = 50_000_000, 500_000_000  # nanoseconds that one event stands for, in a main process and in any other
@@ -139,7 +138,6 @@ class Sources:
         self.known: dict[tuple[object, ...], Source] = {}
         self.open: dict[tuple[int, str], Open | None] = {}
         self.spread = 0  # calls that have other threads make calls of the same kind
-        self._library: dict[CodeType, bool] = {}
 
     def begins_recording(self, recorder: Recorder) -> None:
         self.recorder, self.known, self.open, self.spread = recorder, {}, {}, 0
@@ -152,21 +150,6 @@ class Sources:
                 source.show(clock(), 0)
                 if source.calls:
                     source.tell()
-
-    def line(self, frame: FrameType | None) -> FrameType | None:
-        """The first call up the stack that is neither ours nor a library's."""
-        for _ in range(FAR):
-            if frame is None:
-                return None
-            library = self._library.get(frame.f_code)
-            if library is None:
-                library = is_library(frame.f_code.co_filename)
-                if len(self._library) < CODES:
-                    self._library[frame.f_code] = library
-            if not library:
-                return frame
-            frame = frame.f_back
-        return None
 
     def of(self, recorder: Recorder, kind: str, name: str, threads: int | None, line: FrameType | None) -> Source:
         short: tuple[object, ...] = (kind, name, threads, line and line.f_code, line.f_lineno if line else 0)
@@ -190,7 +173,7 @@ def begin(kind: str, name: str, frame: FrameType, threads: int | None = None, sp
     mark = get_ident(), kind
     if mark in sources.open or (sources.spread and kind == TOKENS):
         return None
-    line = sources.line(frame)
+    line = user_frame(frame)
     if kind != MAP and line is not None:
         buffers.look(recorder, line)
     found = Open(sources.of(recorder, kind, name, threads, line), mark, frame, spread)

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from types import FrameType
 from typing import Any
 
-from .describe import user_line
 from .format import APART, ROLE_MAIN, Kind
 from .guard import Guard, clean
+from .lines import in_words
 from .process import process
 from .recorder import Recorder, clock
 
@@ -21,7 +21,7 @@ class Span:
 
     def __init__(self, recorder: Recorder, name: str, frame: FrameType | None) -> None:
         self.recorder = recorder
-        self.key = recorder.intern(name + APART + _line(frame))
+        self.key = recorder.intern(name + APART + in_words(frame))
         self.slot = recorder.board_slot(Kind.SPAN, self.key)
         self.start = clock()
         recorder.board(self.slot, Kind.SPAN, self.key, self.start, 1)
@@ -43,11 +43,6 @@ def begin(name: str, frame: FrameType | None) -> Span | None:
     """None when nothing records."""
     recorder = process.recording(ROLE_MAIN)
     return None if recorder is None else Span(recorder, name, frame)
-
-
-def _line(frame: FrameType | None) -> str:
-    place = user_line(frame)
-    return "" if place is None else APART.join((place["file"], str(place["line"]), place["function"]))
 
 
 def spanned(original: Any, name: str, guard: Guard) -> Any:

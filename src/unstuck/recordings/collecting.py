@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..inside import format as f
-from ..inside.format import Kind
+from ..inside.format import GARBAGE, Kind
 from ..model.between import COLLECTION
 from ..model.timing import Timing
 from .calls import Timed, named
@@ -33,4 +33,6 @@ def collecting(facts: Timed) -> Timing:
 
 
 def _is_collection(facts: Timed, key: int) -> bool:
-    return named(facts.recording.string(key)).what == COLLECTION
+    """A pause of the collector itself, whoever asked for it."""
+    found = named(facts.recording.string(key))
+    return found.what == COLLECTION and found.name == GARBAGE

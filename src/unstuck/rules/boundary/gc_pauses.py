@@ -29,7 +29,7 @@ import math
 from collections.abc import Iterator
 from itertools import pairwise
 
-from ...model.between import COLLECTION, Gap
+from ...model.between import COLLECTION, Call, Gap
 from ...model.evidence import Evidence
 from ...model.glancing import glances_of, lines_of
 from ...model.phrases import duration, line, many, percent, short, who
@@ -58,8 +58,9 @@ def check(evidence: Evidence) -> Iterator[Finding]:
         if took.count < TIMES or took.total < max(SECONDS, SHARE * ran):
             continue
         batches = sum(loader.batches for loader in process.loaders)
-        every = _every(process, batches)
-        where = _asked_at(evidence, process) if every else None
+        asked = _asked(process)
+        every = _every(process, batches) if asked is None else max(round(batches / asked.timing.count), 1)
+        where = asked.where if asked is not None else _asked_at(evidence, process) if every else None
         yield Finding(
             cause=f"{percent(took.total / ran)} of the run goes into collecting garbage: {who(process)} stood still "
             f"{many(took.count, 'time')} for it, {duration(took.mean)} each time.",
@@ -70,6 +71,13 @@ def check(evidence: Evidence) -> Iterator[Finding]:
             pid=process.pid,
             where=where,
         )
+
+
+def _asked(process: Process) -> Call | None:
+    """The line that calls gc.collect() itself, if most of the time goes into that."""
+    calls = [one for one in process.calls if one.what == COLLECTION and one.where is not None]
+    most = max(calls, key=lambda one: one.timing.total, default=None)
+    return most if most is not None and 2 * most.timing.total > process.collecting.total else None
 
 
 def _every(process: Process, batches: int) -> int | None:
@@ -108,7 +116,10 @@ def _seen(process: Process, ran: float, batches: int, where: Place | None) -> It
     yield f"the longest took {duration(took.longest)}"
     if batches:
         yield f"{many(batches, 'batch')} were gone through meanwhile"
-    if where is not None:
+    asked = _asked(process)
+    if asked is not None:
+        yield f"{many(asked.timing.count, 'call')} of gc.collect() at {line(asked.where)}"
+    elif where is not None:
         yield f"most looks during a pause met it at {line(where)}"
     large = {name: count for loader in process.loaders for name, count in loader.containers.items() if count > 100_000}
     for name, count in list(large.items())[:1]:
