@@ -12,7 +12,7 @@ class Records(Dataset):
         self.records = [{"id": number, "box": [number, 1, 2, 3]} for number in range(count)]
 
     def __len__(self):
-        return 120
+        return 300
 
     def __getitem__(self, index):
         return torch.tensor(self.records[index]["box"], dtype=torch.float32)
