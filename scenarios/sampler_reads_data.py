@@ -1,4 +1,5 @@
 # expect: sampler-reads-data
+# outside: nothing
 """Utterances are batched by length. The sampler asks the dataset for every one of them, just to measure it."""
 
 import time

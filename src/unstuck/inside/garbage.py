@@ -14,7 +14,7 @@ from collections import deque
 from operator import attrgetter, methodcaller, neg
 from typing import Any
 
-from .format import APART, GARBAGE, Kind
+from .format import APART, GARBAGE, T_BUCKETS, T_MAX, T_SUM, TOTAL_WORDS, Kind
 from .recorder import Recorder, clock
 
 KEPT = 8192  # readings that nobody has fetched yet; older ones are lost
@@ -45,6 +45,14 @@ def leave() -> None:
     if _callback in gc.callbacks:
         gc.callbacks.remove(_callback)
     _readings.clear()
+
+
+def begins(recorder: Recorder) -> None:
+    """The training does so now: what was collected until here belongs to its set-up, and is taken out of the totals."""
+    write(recorder)
+    slot = recorder.total_slot(Kind.CALL, recorder.intern(WHAT + APART + GARBAGE + APART))
+    for word in (T_SUM, T_MAX, *range(T_BUCKETS, TOTAL_WORDS)):
+        recorder.words[slot + word] = 0
 
 
 def write(recorder: Recorder) -> None:

@@ -84,7 +84,7 @@ def _is_whole(path: str, size: int, saved: int | None) -> bool | None:
     Something else that is smaller than what was saved is not, unless somebody has packed it.
     """
     if size == 0:
-        return False
+        return False if saved else None  # what was empty from the beginning is no file: /dev/null
     try:
         with open(path, "rb") as file:
             begins = file.read(8)

@@ -47,7 +47,9 @@ def calls(facts: Timed) -> list[Call]:
         times[key] = int(mine[:, f.R_START].min()), int((mine[:, f.R_START] + mine[:, f.R_DURATION]).max())
     found = [_call(facts, key, times) for kind, key in facts.totals if kind == Kind.CALL]
     found += _never_ended(facts, {key for kind, key in facts.totals if kind == Kind.CALL})
-    return sorted(found, key=lambda one: -one.timing.total)
+    return sorted(
+        (one for one in found if one.timing.count or one.since is not None), key=lambda one: -one.timing.total
+    )
 
 
 def _call(facts: Timed, key: int, times: dict[int, tuple[int, int]]) -> Call:

@@ -13,23 +13,20 @@ from .passes import passes
 
 
 def collecting(facts: Timed) -> Timing:
-    """All pauses, without those of before the first pass over a loader, as far back as the ring has them."""
+    """Of all since the training began. Where something was compiled, as far back as the ring has them."""
     keys = [key for kind, key in facts.totals if kind == Kind.CALL and _is_collection(facts, key)]
-    begun = min((one.begun for one in passes(facts)), default=None)
-    if not keys or begun is None:
+    if not keys or not passes(facts):
         return Timing()
-    total = facts.timing(Kind.CALL, keys[0])
+    total, compiled = facts.timing(Kind.CALL, keys[0]), facts.noted(Kind.COMPILED)
+    if not compiled:
+        return total
+    begun = max(one[f.R_START] + one[f.R_DURATION] for one in compiled)
     rows = facts.recording.events(Kind.CALL, keys[0])
-    starts, took = rows[:, f.R_START].astype(np.int64), rows[:, f.R_DURATION].astype(np.int64)
-    aside = starts < begun
-    for one in facts.noted(Kind.COMPILED):
-        aside |= (starts >= one[f.R_START]) & (starts < one[f.R_START] + one[f.R_DURATION])
-    inside = took[~aside]
-    count = total.count - int(aside.sum())
-    if count <= 0 or not len(inside):
+    took = rows[rows[:, f.R_START] >= begun, f.R_DURATION].astype(np.int64)
+    if not len(took):
         return Timing()
-    longest, p50 = float(inside.max()) / 1e9, float(np.median(inside)) / 1e9
-    return Timing(count, max(total.total - float(took[aside].sum()) / 1e9, 0.0), longest, p50)
+    longest, p50 = float(took.max()) / 1e9, float(np.median(took)) / 1e9
+    return Timing(len(took), float(took.sum()) / 1e9, longest, p50)
 
 
 def _is_collection(facts: Timed, key: int) -> bool:

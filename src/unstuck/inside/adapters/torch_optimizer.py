@@ -6,6 +6,7 @@ import sys
 from types import FrameType, ModuleType
 from typing import Any
 
+from .. import garbage
 from ..describe import type_name
 from ..format import H_STEP_AT, H_STEPS, ROLE_MAIN, Kind
 from ..graphs import census
@@ -63,6 +64,7 @@ def meet(optimizer: Any) -> Recorder | None:
     """The first step that goes into this process's recording."""
     recorder = process.recording(ROLE_MAIN)
     if recorder is not None:
+        garbage.begins(recorder)
         text = recorder.intern(type_name(optimizer) or "")
         recorder.note(Kind.OPTIMIZER, 0, clock(), 0, text, recorder.intern(_device(optimizer)))
     return recorder

@@ -114,7 +114,7 @@ def _louder(failed: Saved) -> str:
 def _cut(process: Process) -> Finding | None:
     """The newest file is there, and not all of it."""
     newest = _newest(process)
-    if newest is None or newest.whole is not False or _being_written(process, newest):
+    if newest is None or newest.whole is not False or not newest.size or _being_written(process, newest):
         return None
     series = _trailing(process)
     before = [f"{many(len(series) - 1, 'checkpoint')} saved before it cannot be loaded either"]

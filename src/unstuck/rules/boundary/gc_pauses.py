@@ -55,7 +55,7 @@ LOOKS = 2  # that met the training at the same line in such a pause: one alone m
 def check(evidence: Evidence) -> Iterator[Finding]:
     for process in sorted(evidence.mains(), key=lambda one: -one.collecting.total)[:1]:
         ran, took = lasted(process), process.collecting
-        if took.count < TIMES or took.total < max(SECONDS, SHARE * ran):
+        if took.count < TIMES or took.total - took.longest < max(SECONDS, SHARE * ran):  # one alone may be set-up
             continue
         batches = sum(loader.batches for loader in process.loaders)
         asked = _asked(process)

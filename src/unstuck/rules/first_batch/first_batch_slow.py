@@ -69,6 +69,8 @@ def check(evidence: Evidence) -> Iterator[Finding]:
         if first is None or not _is_slow(first) or _is_shuffled(first):
             continue
         source, warm = _most(first.fed), warming(evidence, main, first)
+        if _is_one_sample(first, warm):
+            continue
         yield Finding(
             cause=_cause(main, first, warm),
             seen=list(_seen(evidence, main, first, warm)),
@@ -91,6 +93,13 @@ def _is_slow(first: First) -> bool:
 def _is_shuffled(first: First) -> bool:
     """A buffer that samples are drawn from at random has to be full first: that it is filled anew is another rule's."""
     return any(one.shuffles for load in first.loads for one in load.held_back)
+
+
+def _is_one_sample(first: First, warm: Warming) -> bool:
+    """One sample of many that takes long once is no warm-up: it may be the largest of all."""
+    if first.loader is None or first.loader.iterable or first.fed.sources or first.fed.progress:
+        return False
+    return warm.first_sample or warm.longest >= MOST * first.seconds
 
 
 def _most(fed: Feeding) -> Source | None:
