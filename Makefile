@@ -12,7 +12,7 @@ demo: .venv/base  ## run a small broken training under unstuck and print the ver
 test: .venv/dev lint  ## lint, types and the whole suite
 	$(BIN)/pytest
 
-variants: .venv/dev  ## further forms of failures, and healthy neighbours of crashes, for which `test` has no time
+variants: .venv/dev  ## further forms of failures, and plain healthy neighbours, for which `test` has no time
 	$(BIN)/pytest -m variant
 
 quick: .venv/dev lint  ## the same without the real trainings: under a minute

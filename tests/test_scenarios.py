@@ -17,11 +17,12 @@ SCENARIOS = all_scenarios()
 def marked(name):
     """There is no time for all: further forms of a failure that has a scenario already are run on request.
 
-    So are the healthy neighbours of crashes, which are plain trainings: what was kept of them is judged every time.
+    So are the healthy neighbours of crashes and of what is silently wrong, which are plain trainings: what was kept of
+    them is judged every time.
     """
     rule = all_rules().get(name.removesuffix("-healthy"))
-    crashes = rule is not None and rule.explains is Symptom.CRASHED
-    known = name.startswith("healthy-") or (rule is not None and (name in all_rules() or not crashes))
+    plain = rule is not None and rule.explains in (Symptom.CRASHED, Symptom.WRONG)
+    known = name.startswith("healthy-") or (rule is not None and (name in all_rules() or not plain))
     return pytest.param(name, marks=[] if known else pytest.mark.variant)
 
 
@@ -49,6 +50,7 @@ def test_every_rule_has_a_scenario_and_a_healthy_neighbour():
 
 
 @pytest.mark.scenario
+@pytest.mark.variant
 @pytest.mark.parametrize(("name", "times"), [("worker-killed", 3)])
 def test_the_same_kill_gets_the_same_verdict_every_time_whatever_exception_it_surfaces_as(name, times):
     with ThreadPoolExecutor(2) as pool:

@@ -17,10 +17,12 @@ LIVE = [
 ]
 LOOKS = 2  # at a healthy one, the later the better: by then it has come to what makes it look broken
 LOOK_ALIKES = [name for name in SCENARIOS if name.startswith("healthy-")]
-# From outside, these look like any training that gets on.
+# From outside, these look like a training that gets on, or like another of them.
 PLAIN = {
     "healthy-accelerate-even-batches", "healthy-compute-bound", "healthy-ddp-join", "healthy-ddp-no-sync",
     "healthy-memory-map-growth", "healthy-notebook", "healthy-shuffle-buffer", "healthy-validation-all-ranks",
+    "healthy-ddp-even", "healthy-resume-fast-forward", "healthy-first-batch-token-buffer", "healthy-long-validation",
+    "healthy-torch-compile-warmup",
 }  # fmt: skip
 
 VARIANT = pytest.mark.variant  # a further form of what has a scenario already: on request only
