@@ -48,13 +48,15 @@ def run_of(**main: object) -> Evidence:
     )
 
 
-def trained(first: float, *later: float, body: float = 0.1, workers: int = 0, **more: object) -> Evidence:
-    """Asked for at 10 s. One process."""
+def trained(
+    first: float, *later: float, body: float = 0.1, workers: int = 0, iterable: bool = False, **more: object
+) -> Evidence:
+    """Asked for at 10 s. One process. Nearly all of the first batch is one sample."""
     loader = Loader(
         number=1, num_workers=workers, batch_size=4, created=Place("/a/train.py", 7, "main"), began=10.0, passes=1,
         reads_at=Place("/a/train.py", 3, "Rows.__getitem__"), first=[first], first_at=10.0 + first,
         batches=1 + len(later), optimizer_steps=1 + len(later), waits=timing(*later), first_waits=timing(first),
-        bodies=timing(*[body] * len(later)), recent_waits=list(later),
+        bodies=timing(*[body] * len(later)), recent_waits=list(later), iterable=iterable,
     )  # fmt: skip
     end = 10.0 + first + sum(later) + body * len(later)
     fetching = Fetching(loader=1, samples=40, sample_times=Timing(40, first, first, 0.001))
@@ -66,11 +68,15 @@ def roots(evidence: Evidence) -> list[str]:
 
 
 def test_a_first_batch_of_the_datasets_own_code_is_told_with_its_line() -> None:
-    (found,) = report_on(trained(14.0, *[0.001] * 20)).findings
+    (found,) = report_on(trained(14.0, *[0.001] * 20, iterable=True)).findings
 
     assert found.rule == "first-batch-slow"
     assert "took 14 s of the 16 s" in found.cause
     assert "one sample, 14 s, at train.py:3 (Rows.__getitem__)" in found.cause
+
+
+def test_one_sample_of_many_that_takes_long_once_is_no_warm_up() -> None:
+    assert roots(trained(14.0, *[0.001] * 20)) == []
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import struct
 from pathlib import Path
 from typing import Any
 
@@ -166,9 +167,18 @@ def _read(path: Path) -> bytes:
                 for parts in _guarded(data):
                     for at, read in _steady(file.fileno(), parts):
                         data[at : at + len(read)] = read
+                for at, read in _strings(file.fileno(), data):  # last: what was just read may name new ones
+                    data[at : at + len(read)] = read
     except OSError as error:
         raise UserError(f"{path} cannot be read ({error.strerror})", "check its permissions") from error
     return bytes(data)
+
+
+def _strings(fd: int, data: bytearray) -> list[tuple[int, bytes]]:
+    """How many there are, and then they themselves: those are written before they are counted."""
+    offset, size = struct.unpack_from("<2Q", data, (f.H_SECTIONS + 2 * f.S_STRINGS) * f.WORD)
+    used = f.H_STRINGS_USED * f.WORD
+    return [(used, os.pread(fd, f.WORD, used)), (offset, os.pread(fd, size, offset))]
 
 
 def _empty_torn_slots(before: bytes, data: bytearray) -> None:
