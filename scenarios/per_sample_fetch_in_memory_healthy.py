@@ -17,7 +17,7 @@ def epoch(loader, model, optimizer):
 def main():
     torch.set_num_threads(1)
     table = TensorDataset(torch.rand(ROWS, 32), torch.rand(ROWS))
-    model = torch.nn.Sequential(torch.nn.Linear(32, 160), torch.nn.ReLU(), torch.nn.Linear(160, 1))
+    model = torch.nn.Sequential(torch.nn.Linear(32, 512), torch.nn.ReLU(), torch.nn.Linear(512, 1))
     optimizer = torch.optim.Adam(model.parameters())
     batches = BatchSampler(RandomSampler(table), batch_size=BATCH, drop_last=False)
     loader = DataLoader(table, sampler=batches, batch_size=None)
