@@ -38,9 +38,14 @@ def percent(share: float) -> str:
 
 
 def many(count: int, noun: str) -> str:
-    """1 worker, 4 workers, 1,200 batches."""
-    plural = noun if count == 1 else f"{noun}es" if noun.endswith(("ch", "s", "x")) else f"{noun}s"
-    return f"{count:,} {plural}"
+    """1 worker, 4 workers, 1,200 batches, 2 boundaries."""
+    return f"{count:,} {noun if count == 1 else _plural(noun)}"
+
+
+def _plural(noun: str) -> str:
+    if noun.endswith("y") and noun[-2] not in "aeiou":
+        return f"{noun[:-1]}ies"
+    return f"{noun}es" if noun.endswith(("ch", "s", "x")) else f"{noun}s"
 
 
 def signal_name(status: int) -> str:

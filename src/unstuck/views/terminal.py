@@ -176,7 +176,7 @@ def _cost(report: Report) -> str:
     if not overhead.recorded_bytes:
         return ""
     share = f" ({overhead.share_of_step * 100:.2g} % of the loop)" if overhead.share_of_step else ""
-    parts = [f"{overhead.total_ms:.3g} ms of recording{share}"]
+    parts = [f"{duration(overhead.total_ms / 1e3)} of recording{share}"]
     if overhead.per_step_us is not None:
         parts.append(f"{overhead.per_step_us:.3g} µs a step")
     if overhead.per_sample_us is not None:

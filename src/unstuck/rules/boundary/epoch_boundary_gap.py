@@ -117,7 +117,7 @@ def _name(part: Part) -> str:
 
 
 def _seen(one: Boundary, count: int) -> Iterator[str]:
-    yield f"{many(count, 'boundary').replace('boundarys', 'boundaries')} took {duration(one.seconds)} beside validation"
+    yield f"{many(count, 'boundary')} took {duration(one.seconds)} beside validation"
     for part in one.parts[:5]:
         spot = f", {line(part.where)}" if part.where is not None else ""
         yield f"{duration(part.seconds)} in all: {part.what}{f' ({part.name})' if part.name else ''}{spot}"

@@ -28,7 +28,7 @@ from ...model.doing import place, user_frame
 from ...model.evidence import Evidence
 from ...model.loggers import gets_on, modes, never_back
 from ...model.look import Seen, Stack
-from ...model.phrases import duration, size
+from ...model.phrases import duration, short, size
 from ...model.places import Place
 from ...model.recorded import Process
 from ...model.report import Finding, Remedy, Subject, Symptom
@@ -84,7 +84,7 @@ def _finding(evidence: Evidence, main: Process | Seen, seconds: float, where: Pl
     process = main if isinstance(main, Process) else None
     logger = next((one for one in reversed(process.loggers) if one.name == "wandb"), None) if process else None
     server = f" ({logger.address})" if logger is not None and logger.address else ""
-    spot = f" at {where.file.rpartition('/')[2]}:{where.line}" if where is not None else " at exit"
+    spot = f" at {short(where)}" if where is not None else " at exit"
     rank = f"Rank {main.rank}" if main.rank is not None else "The training"
     folder = logger.folder if logger is not None and logger.folder else "wandb/run-…"
     seen = [f"wandb.finish has not come back for {duration(seconds)}", *told]
