@@ -27,6 +27,19 @@ def test_a_long_collection_in_a_loop_is_a_part_of_that_body(recorded: Callable[.
     assert [(one.what, one.name, one.count) for one in parts] == [("collection", "gc.collect", 4)]
 
 
+def test_what_is_collected_before_the_first_step_is_set_up_and_a_second_loader_begins_nothing_anew(
+    recorded: Callable[..., Run],
+) -> None:
+    run = recorded(
+        LOOP + HEAP + "gc.collect()\ntrain()\nfor rows in training:\n    optimizer.step()\n    gc.collect()\nlook()\n"
+    ).succeeded()
+
+    main = run.main.process()
+    (asked,) = [one for one in main.calls if one.name == "gc.collect" and one.timing.count == 4]
+    assert asked.timing.total * 0.9 <= main.collecting.total <= asked.timing.total * 1.5
+    assert 4 <= main.collecting.count <= 8
+
+
 def test_a_time_out_that_strikes_while_garbage_is_collected_reaches_the_user(recorded: Callable[..., Run]) -> None:
     run = recorded(
         LOOP

@@ -33,6 +33,7 @@ class _Watch(map):  # type: ignore[type-arg]
 _begins: Any = _Watch(_readings.append, iter(clock, None))
 _begins.stops = _Watch(_readings.append, map(neg, iter(clock, None)))
 _callback = functools.partial(getattr, _begins)
+_looped: list[Recorder] = []  # in which a loop has begun
 
 
 def watch() -> None:
@@ -45,6 +46,13 @@ def leave() -> None:
     if _callback in gc.callbacks:
         gc.callbacks.remove(_callback)
     _readings.clear()
+
+
+def pass_begins(recorder: Recorder) -> None:
+    """Over some loader: with the first of all of them the set-up is over, as far as is known yet."""
+    if _looped[-1:] != [recorder]:
+        _looped[:] = [recorder]
+        begins(recorder)
 
 
 def begins(recorder: Recorder) -> None:

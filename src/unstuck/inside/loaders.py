@@ -110,8 +110,7 @@ class Entry:
             self.cursor.body_ends(self.begun)  # next(iter(loader)) ends a step like this
         self.settle()
         self.passes += 1
-        if self.passes == 1 and not process.optimizer_steps:
-            garbage.begins(recorder)
+        garbage.pass_begins(recorder)
         self.modes = modes.bits()
         write_rank(recorder)
         self.describe(recorder)
