@@ -121,6 +121,18 @@ class Kind:
     STAGE_CPU = 47  # totals by name: processor time
     SAVE_FAILED = 48  # notes by path (string): a facts (string, JSON), b how, c the line (string)
     HELD = 49  # notes: samples that a stream holds back when the first batch of pass a is there, b which (string, JSON)
+    FRAMEWORK = (
+        50  # notes by number: what a trainer of a framework was told to do, a facts (string, JSON); again at its end
+    )
+    # Notes by facts (string, JSON): this process's part of a list of files or shards, a pass. Board, by the same facts:
+    # a opened, b gone through to the end, c samples, d errors, the newest of them as text.
+    SHARDS = 51
+    SHARD_ERROR = 52  # notes by SHARDS (string): a facts (string, JSON), b samples of this shard before, c ns slept
+    BUCKETS = 53  # notes: a facts (string, JSON), b the loader's number, if it is known
+    NOTE = 54  # notes by tag (string): a facts (string, JSON)
+    SKIPPING = (
+        55  # board: a skipped so far, b to be skipped (0: not known), c who skips (string); 1 as d while it lasts
+    )
     SHUTDOWN = 22  # totals; ring: a pass (0: it goes on), b workers; board as LOADER: its workers are being ended
 
 

@@ -191,13 +191,15 @@ class Recorder:
         found: int = self.words[(slot + 64 + (version & 1) * f.BOARD_COPY >> 3) + word]
         return found
 
-    def board_text(self, slot: int, kind: int, key: int, since: int, text: str, a: int = 0, b: int = 0) -> None:
+    def board_text(
+        self, slot: int, kind: int, key: int, since: int, text: str, a: int = 0, b: int = 0, c: int = 0, d: int = 0
+    ) -> None:
         """The same with a text, of which the end is kept: the end of a path says more than its beginning."""
         encoded = text.encode("utf-8", "replace")[-f.BOARD_TEXT :]
         words = self.words
         version = words[slot >> 3] + 1
         copy = slot + 64 + (version & 1) * f.BOARD_COPY
-        pack_board(self.bytes, copy, kind, key, since, a, b, 0, 0, len(encoded))
+        pack_board(self.bytes, copy, kind, key, since, a, b, c, d, len(encoded))
         self.bytes[copy + 64 : copy + 64 + len(encoded)] = encoded
         words[slot >> 3] = version
 

@@ -10,7 +10,7 @@ from ..inside import format as f
 from ..inside.format import MODE_BITS, Kind
 from ..model.epochs import TRAINING, VALIDATION
 from ..model.phrases import duration, many
-from . import failures, saving
+from . import failures, parts, saving
 from .beginning import Beginning
 from .distributed import Distributed
 from .known_loaders import KnownLoaders
@@ -19,7 +19,6 @@ from .logging_calls import Logging
 from .losses import Losses, is_of_validation
 from .marks import Marks
 from .passes import Loader, Pass
-from .preparing import Preparing
 from .sample_times import KINDS, SampleTimes
 from .settings import Settings
 from .sources import Sources
@@ -31,8 +30,8 @@ RING = (
 )  # fmt: skip
 NOTES = (
     Kind.LOADER, Kind.LENGTH, Kind.ITERATOR_FAILED, Kind.WORKER, Kind.OPTIMIZER, Kind.EXIT, Kind.ADAPTER_FAILED,
-    Kind.SAVE, Kind.SAVE_FAILED, Kind.PHASE, Kind.GROUP, Kind.EARLY, Kind.WRAPPED, Kind.PREPARED, Kind.LOGGER,
-    Kind.CALL, Kind.SOURCE, Kind.DATA_FILE,
+    Kind.SAVE, Kind.SAVE_FAILED, Kind.PHASE, Kind.GROUP, Kind.EARLY, Kind.WRAPPED, Kind.LOGGER, Kind.CALL, Kind.SOURCE,
+    Kind.DATA_FILE, *parts.KINDS,
 )  # fmt: skip
 LOOP, SETUP, PROCESS, ACCESS = "[TRAIN_LOOP]", "🔍 [SETUP_EPOCH]", "🔍 [TRAIN_PROCESS]", "🔍 [DATASET]"
 AS_WORD, AS_DOUBLE = struct.Struct("q").pack, struct.Struct("d").unpack
@@ -50,10 +49,11 @@ class MainProcess:
         self.known = KnownLoaders(tail)
         self._marks = Marks("", settings, self.known.loaders)
         self._distributed = Distributed(tail)
-        self._preparing = Preparing(tail)
         self._logging = Logging(tail)
         self._sources = Sources(tail)
         self.beginning = Beginning(tail)
+        own: list[parts.Part] = [self._distributed, self._logging, self._sources, self.beginning]
+        self._parts = own + parts.parts(tail)
         self._losses = Losses(settings)
         self._samples = SampleTimes(tail) if settings.samples else None
         self._failed_exits: set[int] = set()
@@ -64,8 +64,9 @@ class MainProcess:
         self._met = False
 
     def called(self, name: str) -> None:
-        self.name = self._marks.rank = self.known.rank = self.beginning.name = name
-        self._distributed.name = self._preparing.name = self._logging.name = self._sources.name = name
+        self.name = self._marks.rank = self.known.rank = name
+        for part in self._parts:
+            part.name = name
 
     def is_busy(self) -> bool:
         """It does something that is worth a line."""
@@ -120,11 +121,9 @@ class MainProcess:
             Kind.ITERATOR_FAILED: self._iterator_failed, Kind.WORKER: self.known.worker, Kind.WAIT: self._batch,
             Kind.PASS_END: self._pass_end, Kind.SHUTDOWN: self._shutdown, Kind.FETCH: self._fetch,
             Kind.OPTIMIZER: self._optimizer, Kind.EXIT: self._exit, Kind.ADAPTER_FAILED: self._adapter,
-            Kind.METRIC: self._metric, Kind.SAVE: self._save, Kind.PHASE: self._phase, **self._distributed.readers(),
-            **self.beginning.readers(), Kind.SAVE_FAILED: self._save_failed, **self._preparing.readers(),
-            **self._logging.readers(),
-            **self._sources.readers(),
-        }  # fmt: skip
+            Kind.METRIC: self._metric, Kind.SAVE: self._save, Kind.PHASE: self._phase,
+            Kind.SAVE_FAILED: self._save_failed,
+        } | {kind: read for part in self._parts for kind, read in part.readers().items()}  # fmt: skip
 
     def _starting(self, board: list[Entry]) -> list[Line]:
         """An iterator that is being made: its event comes only when it is there, and that may take long."""

@@ -19,6 +19,8 @@ DISPATCHER = "DataLoaderDispatcher"
 class Preparing:
     """One rank's lines."""
 
+    KINDS = (Kind.PREPARED,)
+
     def __init__(self, tail: Tail) -> None:
         self.name = ""  # how the process is called in its lines
         self._tail = tail

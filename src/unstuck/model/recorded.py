@@ -8,8 +8,11 @@ import msgspec
 
 from .beginning import HeldBack, Model
 from .between import Call, Compiled, Gap, Logger, Part
+from .buckets import Buckets, Note, Skipping
 from .distributed import Collective, Group, Phase, Prepared, Sampling, Span, Wrapped
+from .frameworks import Framework
 from .places import Place
+from .shards import Shards
 from .sources import DataFile, Source
 from .timing import Slowest, Timing
 from .told import Graph, Metric, Progress, Saved, Saving, StageNow
@@ -251,6 +254,11 @@ class Process(msgspec.Struct, frozen=True, omit_defaults=True):
     staged: float = 0.0  # seconds of loading samples in stages, those inside of others not counted again
     slowest: list[Slowest] = []
     crash_beside: list[Place] = []  # the same of its main thread, where the thread that crashed was none of Python's
+    frameworks: list[Framework] = []  # in the order of their beginning
+    shards: list[Shards] = []
+    buckets: list[Buckets] = []
+    notes: list[Note] = []
+    skipping: list[Skipping] = []
 
     @property
     def failure(self) -> Failure | None:

@@ -13,7 +13,7 @@ from ..inside.format import Kind
 from ..model.recorded import Failure, Fetching, Loader, Process
 from ..model.timing import Timing
 from ..model.told import StageNow
-from . import beginning, ranks, told
+from . import beginning, frameworks, ranks, told
 from .calls import calls
 from .collecting import collecting
 from .compiled import compiled
@@ -26,6 +26,7 @@ from .prepared import prepared
 from .reader import FETCH_KINDS, LOADER_KINDS, BoardEntry, Recording
 from .sampling import sampling
 from .saved import saved, saving
+from .shards import shards
 from .sources import data_files, sources
 from .wrapped import wrapped
 
@@ -108,6 +109,8 @@ class Facts:
             prepared=prepared(self),
             sources=sources(self),
             data_files=data_files(self),
+            shards=shards(self),
+            **frameworks.of_process(self),
             collectives=traced,
             traced=at,
             stages_now=[self._stage_now(entry) for entry in self.board if entry.kind == Kind.STAGE and entry.a],

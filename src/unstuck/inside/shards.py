@@ -1,0 +1,125 @@
+"""A process's part of a list of files, for every library that streams them: how many, how far, what went wrong.
+
+An adapter makes one `Part` for each list it goes through (`part_of`), and tells it of every file and sample.
+"""
+
+from __future__ import annotations
+
+import json
+from types import FrameType
+from typing import Any
+
+from .exceptions import message_of
+from .format import Kind
+from .lines import user_frame
+from .process import process
+from .recorder import Recorder, clock
+
+PARTS = 8  # lists that are kept apart: each takes a place on the board
+SOON = 20_000_000  # nanoseconds between two stores on the board: a sample may take a few microseconds
+ERRORS = 8, 24  # of one list that are noted: the first, and then every hundredth, up to so many
+LONGEST = 300  # characters of a message or a path
+
+
+class Part:
+    """What one process goes through of one list."""
+
+    __slots__ = (
+        "before",
+        "failed",
+        "finished",
+        "key",
+        "noted",
+        "opened",
+        "passes",
+        "path",
+        "recorder",
+        "samples",
+        "shown",
+        "slot",
+    )
+
+    def __init__(self, recorder: Recorder, facts: str) -> None:
+        self.recorder = recorder
+        self.key = recorder.intern(facts)
+        self.slot = recorder.board_slot(Kind.SHARDS, self.key)
+        self.opened = self.finished = self.samples = self.failed = self.passes = self.shown = 0
+        self.before = self.noted = 0  # samples of the newest file; errors that were noted
+        self.path = ""
+
+    def begins(self) -> None:
+        """A pass over it."""
+        self.passes += 1
+        if self.passes == 1:
+            self.recorder.note(Kind.SHARDS, self.key, clock(), 0, self.passes)
+        self.show()
+
+    def opens(self, path: str) -> None:
+        self.opened += 1
+        self.before = 0
+        self.path = path
+        self.show()
+
+    def delivers(self, samples: int = 1) -> None:
+        self.samples += samples
+        self.before += samples
+        if clock() - self.shown > SOON:
+            self.show()
+
+    def finishes(self) -> None:
+        """The newest was read to its end."""
+        self.finished += 1
+        self.show()
+
+    def fails(self, error: Exception, stage: str, **facts: Any) -> None:
+        """`facts`: as in model.shards.ShardError. `slept` is in nanoseconds."""
+        self.failed += 1
+        self.show()
+        first, most = ERRORS
+        if self.noted < first or (self.noted < most and not self.failed % 100):
+            self.noted += 1
+            told = {"path": self.path, **facts, "type": type(error).__name__, "message": message_of(error)[:LONGEST]}
+            slept = int(told.pop("slept", 0))
+            text = self.recorder.intern(json.dumps({**told, "stage": stage}, ensure_ascii=False, default=str))
+            self.recorder.note(Kind.SHARD_ERROR, self.key, clock() - slept, slept, text, self.before, slept)
+
+    def show(self) -> None:
+        now = self.shown = clock()
+        counts = self.opened, self.finished, self.samples, self.failed
+        self.recorder.board_text(self.slot, Kind.SHARDS, self.key, now, self.path[-LONGEST:], *counts)
+
+
+class Parts:
+    """Those of this process's recording."""
+
+    def __init__(self) -> None:
+        self.recorder: Recorder | None = None
+        self.known: dict[str, Part] = {}
+
+    def begins_recording(self, recorder: Recorder) -> None:
+        self.recorder, self.known = recorder, {}
+        process.remembered.append(self.settle)
+
+    def settle(self) -> None:
+        for one in list(self.known.values()):
+            if one.recorder is process.recorder:
+                one.show()
+
+
+def part_of(library: str, frame: FrameType | None = None, **facts: Any) -> Part | None:
+    """`facts`: as in model.shards.Shards. None when nothing records, and where there are too many lists."""
+    recorder = process.recorder
+    if recorder is None:
+        return None
+    if recorder is not parts.recorder:
+        parts.begins_recording(recorder)
+    line = user_frame(frame)
+    where = line and {"file": line.f_code.co_filename, "line": line.f_lineno, "function": line.f_code.co_name}
+    text = json.dumps({"library": library, "where": where, **facts}, ensure_ascii=False, default=str)
+    found = parts.known.get(text)
+    if found is None and len(parts.known) < PARTS:
+        found = parts.known[text] = Part(recorder, text)
+    return found
+
+
+parts = Parts()

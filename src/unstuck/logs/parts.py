@@ -1,0 +1,26 @@
+"""Parts of a rank's log that need nothing but their own kinds of rare events: one file each, named here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+from .line import Line
+from .preparing import Preparing
+from .tail import Record, Tail
+
+
+class Part(Protocol):
+    """What makes lines of some kinds of events."""
+
+    name: str  # how the process is called in its lines
+
+    def readers(self) -> dict[int, Callable[[Record], list[Line]]]: ...
+
+
+PARTS = (Preparing,)
+KINDS = tuple(kind for part in PARTS for kind in part.KINDS)
+
+
+def parts(tail: Tail) -> list[Part]:
+    return [part(tail) for part in PARTS]

@@ -1,0 +1,52 @@
+"""Trainers of frameworks, what a dataset says of its buckets, and what the user's code notes about itself."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from ..inside import format as f
+from ..inside.format import Kind
+from ..model.buckets import Buckets, Note, Skipping
+from ..model.frameworks import Framework
+from .loggers import Told
+from .shards import decoded
+
+
+def of_process(facts: Told) -> dict[str, Any]:
+    """As fields of Process."""
+    return {
+        "frameworks": _frameworks(facts),
+        "buckets": [_buckets(facts, one) for one in facts.noted(Kind.BUCKETS)],
+        "notes": [_note(facts, one) for one in facts.noted(Kind.NOTE)],
+        "skipping": _skipping(facts),
+    }
+
+
+def _frameworks(facts: Told) -> list[Framework]:
+    """Told when one begins and again when more is known: what was told later is added."""
+    found: dict[int, dict[str, Any]] = {}
+    for one in facts.noted(Kind.FRAMEWORK):
+        known = found.setdefault(one[f.R_KEY], {"at": facts.at(one[f.R_START])})
+        known.update(decoded(facts, one[f.R_A]))
+        if one[f.R_DURATION]:
+            known["ended"] = facts.at(one[f.R_START] + one[f.R_DURATION])
+    return [msgspec.convert(one, Framework, strict=False) for one in found.values() if "name" in one]
+
+
+def _buckets(facts: Told, one: list[int]) -> Buckets:
+    known = {**decoded(facts, one[f.R_A]), "at": facts.at(one[f.R_START]), "loader": one[f.R_B] or None}
+    return msgspec.convert({**known, "seconds": one[f.R_DURATION] / 1e9}, Buckets, strict=False)
+
+
+def _note(facts: Told, one: list[int]) -> Note:
+    return Note(facts.recording.string(one[f.R_KEY]), facts.at(one[f.R_START]), decoded(facts, one[f.R_A]))
+
+
+def _skipping(facts: Told) -> list[Skipping]:
+    found = [entry for entry in facts.board if entry.kind == Kind.SKIPPING]
+    return [
+        Skipping(facts.recording.string(one.c), facts.at(one.since), one.a, one.b or None, ended=not one.d)
+        for one in found
+    ]
