@@ -15,6 +15,7 @@ from .model.look import Stall
 from .model.marks import meaning
 from .model.report import Ahead, NotChecked, Overhead, Report, RunName, Symptom, Training
 from .model.rule import Judgement
+from .model.speaking import trainer_of
 from .model.spending import spending
 from .model.stage_times import stage_times
 from .model.standing import needs_patience, stands
@@ -137,6 +138,7 @@ def report_on(evidence: Evidence) -> Report:
         not_checked=_not_checked(judgements),
         overhead=_overhead(evidence),
         summary=summary(evidence),
+        framework=trainer_of(evidence),
         notes=_notes(evidence, judgements) + acquitted(evidence, findings),
         evidence=evidence,
     )

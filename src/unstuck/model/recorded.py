@@ -127,6 +127,8 @@ class Loader(msgspec.Struct, frozen=True, omit_defaults=True):
     boundaries: list[Gap] = []  # from the last batch of a pass to the first of its next, the newest
     between: list[Part] = []  # what all times between two batches went into that the recording has details of
     between_of: Timing = Timing()  # and how long they were
+    # Who makes it, and is told how: TrainingArguments, wds.WebLoader, Data.train_dataloader; empty: the user himself.
+    made_by: str = ""
 
 
 class Fetching(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -159,6 +159,7 @@ class Report(msgspec.Struct, frozen=True):
     not_checked: list[NotChecked] = []
     overhead: Overhead = Overhead()
     summary: str = ""
+    framework: str = ""  # whose trainer runs the loop, and what it was asked to do
     notes: list[str] = []
     evidence: str | Evidence | None = None
     schema: int = SCHEMA

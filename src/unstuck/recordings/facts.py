@@ -78,7 +78,7 @@ class Facts:
             ended=self.at(ended) if ended else None,
             ended_how=f.ENDINGS[header[f.H_ENDED_HOW]] if header[f.H_ENDED_HOW] < len(f.ENDINGS) else "",
             alive=_is_alive(header[f.H_PID], header[f.H_STARTED]),
-            loaders=self._loaders(),
+            loaders=frameworks.made_by(self, self._loaders()),
             fetching=self._fetching(),
             **beginning.of_process(self),
             progress=told.progress(self),

@@ -9,7 +9,9 @@ import msgspec
 from ..inside import format as f
 from ..inside.format import Kind
 from ..model.buckets import Buckets, Note, Skipping
-from ..model.frameworks import Framework
+from ..model.frameworks import LIGHTNING, TRANSFORMERS, Framework
+from ..model.recorded import Loader
+from ..model.speaking import ARGUMENTS
 from .loggers import Told
 from .shards import decoded
 
@@ -22,6 +24,26 @@ def of_process(facts: Told) -> dict[str, Any]:
         "notes": [_note(facts, one) for one in facts.noted(Kind.NOTE)],
         "skipping": _skipping(facts),
     }
+
+
+def made_by(facts: Told, loaders: list[Loader]) -> list[Loader]:
+    """Loaders that a framework makes know so."""
+    known = _frameworks(facts)
+    return [msgspec.structs.replace(one, made_by=_maker(one, known) or one.made_by) for one in loaders]
+
+
+def _maker(loader: Loader, known: list[Framework]) -> str:
+    """One that was made by the very line that started a trainer was made inside of that."""
+    created = loader.created
+    for one in known if created is not None else ():
+        inside = one.where is not None and created == one.where
+        if one.name == TRANSFORMERS and inside:
+            return ARGUMENTS
+        if one.name == LIGHTNING and created is not None and created.function.endswith("_dataloader"):
+            return f"{one.data or one.module}.{created.function}"
+        if one.name == LIGHTNING and inside and one.data:
+            return one.data
+    return ""
 
 
 def _frameworks(facts: Told) -> list[Framework]:

@@ -67,7 +67,7 @@ def _is_plain(report: Report) -> bool:
 
 def _show_line(report: Report, console: Console, folder: str) -> None:
     """A run that is well deserves one line."""
-    parts = [report.summary, _limit(report), _cost(report), folder]
+    parts = [report.summary, report.framework, _limit(report), _cost(report), folder]
     line = Text.assemble(("unstuck", "bold"), " · ", ("healthy", "bold green"))
     line.append("".join(f" · {one}" for one in parts if one))
     console.print(line, soft_wrap=True)
@@ -160,13 +160,11 @@ def _show_footer(report: Report, console: Console, folder: str, roots: list[Find
         table.add_row("note", Text(note, style="yellow"))
     for missing in report.not_checked:
         table.add_row("not checked", Text(f"{_rules(missing.rules)} (needs: {missing.needs})", style="dim"))
-    if roots:
-        table.add_row("more", Text(f"unstuck explain {roots[0].rule}", style="cyan"))
-    if folder:
-        table.add_row("run", Text(folder))
-    cost = _cost(report)
-    if cost:
-        table.add_row("cost", Text(cost, style="dim"))
+    more = Text(f"unstuck explain {roots[0].rule}", style="cyan") if roots else ""
+    rest = {"with": report.framework, "more": more, "run": folder, "cost": Text(_cost(report), style="dim")}
+    for name, value in rest.items():
+        if value:
+            table.add_row(name, value if isinstance(value, Text) else Text(value))
     if table.row_count:
         console.print(Padding(table, (0, 0, 0, 2), expand=False))
 

@@ -36,6 +36,7 @@ from ...model.questions import loader_name
 from ...model.recorded import Loader, Process
 from ...model.report import Finding, Remedy, Subject, Symptom
 from ...model.rule import rule
+from ...model.speaking import once, settings
 from ...model.waiting import fetching, lasted
 
 BOUNDARIES = 2  # one alone may be a coincidence
@@ -127,9 +128,8 @@ def _seen(one: Boundary, count: int) -> Iterator[str]:
 
 def _remedy(one: Boundary, most: Part) -> Remedy:
     if most.what in (ENDING, STARTING, FIRST_BATCH) and one.loader.num_workers:
-        return Remedy(
-            "Make the DataLoader once, with persistent_workers=True, so that its workers stay between passes."
-        )
+        stay = settings(one.loader, persistent_workers=True)
+        return Remedy(f"Set {stay}, and {once(one.loader)}, so that its workers stay between passes.")
     if most.what == OWN:
         spot = (
             f"Look at {line(most.where)}: it"

@@ -49,6 +49,7 @@ from ...model.phrases import duration, many, percent, short
 from ...model.questions import loader_name, newest_loader
 from ...model.report import Finding, Remedy, Subject, Symptom
 from ...model.rule import rule
+from ...model.speaking import in_words_of
 from ...model.writing import Writing, writing
 
 SHARE = 0.15  # of the loop: what is less is not worth changing a program for
@@ -169,7 +170,14 @@ def _seldom(loop: Loop) -> str:
 
 def _advice(kind: str, loop: Loop) -> str:
     name, every, seldom = loop.parts[0].name, _every(loop), _seldom(loop)
-    test = f" (`if step % {every} == 0:`)" if every is not None else ""
+    own = f"`if step % {every} == 0:`"
+    steps = in_words_of(
+        loop.main,
+        own,
+        lightning=f"Trainer(log_every_n_steps={every}), or {own}",
+        transformers=f"TrainingArguments(logging_steps={every})",
+    )
+    test = f" ({steps})" if every is not None else ""
     if kind == MEDIA:
         smaller = ' wandb.Image(..., file_type="jpg") encodes faster than png.' if name == "wandb.Image" else ""
         what = "tables" if name.startswith("wandb.Table") else "images and the like"

@@ -29,6 +29,7 @@ from ...model.evidence import Evidence
 from ...model.phrases import duration, line, many, percent, short, size, who
 from ...model.report import Finding, Remedy, Subject, Symptom
 from ...model.rule import rule
+from ...model.speaking import framework_of, in_words_of
 from ...model.told import Saved
 from ...model.waiting import lasted
 
@@ -86,7 +87,13 @@ def _seen(one: Held, longest: Saved, ran: float, others: list[Held]) -> Iterator
 def _remedy(one: Held, longest: Saved, ran: float) -> Remedy:
     every = (one.saves[-1].at - one.saves[0].at) / (len(one.saves) - 1)
     rarer = max(round(one.seconds / (0.02 * ran)), 2)
-    share = f"with one in {rarer} of them, about 2 % of the run would go into it."
+    way = in_words_of(
+        one.process,
+        "",
+        lightning=" (ModelCheckpoint(every_n_train_steps=…) or (every_n_epochs=…))",
+        transformers=' (TrainingArguments(save_strategy="steps", save_steps=…))',
+    )
+    share = f"with one in {rarer} of them{way}, about 2 % of the run would go into it."
     if every < OFTEN:
         return Remedy(f"Save less often than every {duration(every)}: {share}")
     if longest.how == "together":
@@ -95,6 +102,8 @@ def _remedy(one: Held, longest: Saved, ran: float) -> Remedy:
             "before the next one: writing then goes on beside the training."
         )
         return Remedy(f"{aside} Or save less often: {share}")
+    if framework_of(one.process) is not None:
+        return Remedy(f"Save less often: {share} Or save to a local disk first and copy the file from there.")
     aside = (
         f"Write in the background: copy the state to the CPU, `{_COPY}`, save the copy in a thread, `{_THREAD}`, and "
         "`writer.join()` before the next one. Or save to a local disk first and copy the file from there."

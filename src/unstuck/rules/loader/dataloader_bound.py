@@ -43,6 +43,7 @@ from ...model.questions import host_of, is_users, loader_name, training_loaders
 from ...model.recorded import Fetching, Loader, Process
 from ...model.report import Finding, Remedy, Subject, Symptom
 from ...model.rule import rule
+from ...model.speaking import settings
 from ...model.spending import Time
 from ...model.stage_times import in_words
 from ...model.stripes import stripes
@@ -173,6 +174,7 @@ def _remedy(loader: Loader, fetching: list[Fetching], cpus: int | None, *, crowd
     share = _processor_share(fetching)
     place = short(loader.reads_at) if is_users(loader.reads_at) else "the dataset"
     return _advice(
+        loader,
         workers=loader.num_workers,
         needed=ceil(per_batch / max(loader.bodies.mean, 1e-4)) + 1 if per_batch else loader.num_workers + 1,
         reason=f"loading a batch takes {duration(per_batch)}, training on it {duration(loader.bodies.mean)}",
@@ -182,12 +184,14 @@ def _remedy(loader: Loader, fetching: list[Fetching], cpus: int | None, *, crowd
     )
 
 
-def _advice(workers: int, needed: int, reason: str, cheaper: str, cpus: int | None, *, waiting: bool) -> Remedy:
+def _advice(
+    loader: Loader | None, workers: int, needed: int, reason: str, cheaper: str, cpus: int | None, *, waiting: bool
+) -> Remedy:
     most = WAITING_EACH * (cpus or 2) if waiting else max((cpus or 2) - 1, 1)
     wanted = min(needed, most)
     if wanted > workers:
         limit = f"; {many(cpus, 'processor')} may be used" if cpus and not waiting else ""
-        text = f"Set num_workers={wanted} ({reason}{limit})."
+        text = f"Set {settings(loader, num_workers=wanted)} ({reason}{limit})."
         if wanted < needed:
             text += f" That does not suffice for all of it: {cheaper}, or prepare the data beforehand."
         return Remedy(text)
@@ -259,6 +263,7 @@ def _sampled_remedy(evidence: Evidence, loop: Loop) -> Remedy:
         return Remedy(f"{f'{HANDING} ' if loop.handing > SHARE else ''}{tells}")
     share, host = loop.on_processor, next(iter(evidence.host or ()), None)
     return _advice(
+        None,
         workers=len(loop.workers),
         needed=loop.needed,
         reason=f"data is waited for {percent(loop.waiting)} of the time",

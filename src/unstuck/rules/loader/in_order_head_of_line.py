@@ -32,6 +32,7 @@ from ...model.questions import is_users, loader_name, training_loaders
 from ...model.recorded import Loader, Spike
 from ...model.report import Finding, Remedy, Subject, Symptom
 from ...model.rule import rule
+from ...model.speaking import settings
 
 SHARE = 0.1  # of the loop's time: what takes less is not worth another order of batches
 SECONDS = 5.0  # of looping: below that, start-up effects are all there is
@@ -104,4 +105,4 @@ def _prefetch(loader: Loader, worst: Spike) -> str:
     factor = ceil(worst.fetch_seconds / max(loader.bodies.mean, 1e-4) / loader.num_workers) + 1
     if factor > MANY:
         return ""
-    return f" Or keep enough batches ready to outlast it, if memory allows: prefetch_factor={factor}."
+    return f" Or keep enough batches ready to outlast it, if memory allows: {settings(loader, prefetch_factor=factor)}."

@@ -31,6 +31,7 @@ from ...model.questions import abnormal_worker_exits, is_users, loader_name, new
 from ...model.recorded import Failure, Loader, Process
 from ...model.report import Finding, Remedy, Subject, Symptom
 from ...model.rule import rule
+from ...model.speaking import settings
 
 NOTHING_CAME = "not enough values to unpack"  # an empty answer of a persistent worker: torch 1.7
 
@@ -87,7 +88,8 @@ def _seen(final: Failure, thread: Failure | None, loader: Loader | None) -> Iter
 def _remedy(thread: Failure | None, loader: Loader | None) -> Remedy:
     made = f" of {loader_name(loader)}" if loader is not None else ""
     visible = (
-        f"Set pin_memory=False{made}: the same error is then raised in the loop itself, where it can be looked at."
+        f"Set {settings(loader, pin_memory=False)}{made}: the same error is then raised in the loop itself, where it "
+        "can be looked at."
     )
     if thread is None:
         return Remedy(visible)

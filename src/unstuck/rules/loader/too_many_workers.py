@@ -31,6 +31,7 @@ from ...model.questions import loader_name, training_loaders
 from ...model.recorded import Loader, Process
 from ...model.report import Finding, Remedy, Subject, Symptom
 from ...model.rule import rule
+from ...model.speaking import settings
 from ...model.waiting import waiting
 
 WANTED = 0.5  # of a worker's time: one that sleeps more than that is in nobody's way
@@ -94,8 +95,8 @@ def _remedy(evidence: Evidence, main: Process, loader: Loader, cpus: int) -> Rem
     ranks = sum(one.node == main.node for one, _ in training_loaders(evidence)) or 1
     fewer = max(cpus // ranks, 1)
     each = "" if ranks == 1 else f" for each of the {ranks} ranks of this node"
+    fits = settings(loader, num_workers=min(fewer, loader.num_workers))
     return Remedy(
-        f"Set num_workers={min(fewer, loader.num_workers)}{each}: that is what {many(cpus, 'processor')} can run at "
-        "once. More of them do not load faster, and cost memory and start-up. To load faster, make the samples "
-        "cheaper, or ask for more processors."
+        f"Set {fits}{each}: that is what {many(cpus, 'processor')} can run at once. More of them do not load faster, "
+        "and cost memory and start-up. To load faster, make the samples cheaper, or ask for more processors."
     )

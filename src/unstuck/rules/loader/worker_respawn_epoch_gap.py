@@ -32,6 +32,7 @@ from ...model.questions import loader_name
 from ...model.recorded import Fetching, Loader
 from ...model.report import Finding, Remedy, Subject, Symptom
 from ...model.rule import rule
+from ...model.speaking import once, settings
 from ...model.waiting import fetching, lasted
 
 PASSES = 3  # the first has to be paid for anyhow, and one alone may be a coincidence
@@ -103,14 +104,15 @@ def _seen(loader: Loader, loads: list[Fetching], saved: float, ran: float) -> It
 
 
 def _remedy(loader: Loader) -> Remedy:
+    way = once(loader)
     if loader.persistent_workers:
         return Remedy(
-            "Make the DataLoader once, before the loop over epochs: it has persistent_workers=True, but workers stay "
-            "only as long as their loader does."
+            f"{way[0].upper()}{way[1:]}: it has persistent_workers=True, but workers stay only as long as their loader "
+            "does."
         )
     init = f" What {loader.worker_init_fn} does is then done once." if loader.worker_init_fn else ""
     return Remedy(
-        f"Pass persistent_workers=True, and make the DataLoader once, before the loop over epochs.{init} Workers that "
+        f"Pass {settings(loader, persistent_workers=True)}, and {way}.{init} Workers that "
         "stay do not see what is changed in the dataset between epochs: if there is a set_epoch, make sure that it "
         "reaches them."
     )

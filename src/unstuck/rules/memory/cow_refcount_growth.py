@@ -35,6 +35,7 @@ from ...model.questions import host_of, loader_name, workers_of
 from ...model.recorded import Loader, Process
 from ...model.report import Finding, Remedy, Subject, Symptom
 from ...model.rule import rule
+from ...model.speaking import settings
 
 ITEMS = 100_000  # Python objects: fewer take some megabytes at the most
 MUCH = 64 << 20  # bytes of growth in one worker: less is what any worker copies of the interpreter
@@ -157,7 +158,8 @@ def _forecast(host: Host, loader: Loader, copying: list[Copying], most: int) -> 
 
 def _remedy(loader: Loader, container: str) -> Remedy:
     name = container.rpartition(".")[2]
-    fewer = f" Until then, num_workers={max(loader.num_workers // 2, 1)} halves it." if loader.num_workers > 1 else ""
+    half = settings(loader, num_workers=max(loader.num_workers // 2, 1))
+    fewer = f" Until then, {half} halves it." if loader.num_workers > 1 else ""
     return Remedy(
         f"Turn {name} into a few large objects: numbers into a numpy array or torch tensor, strings into one array of "
         f"bytes with offsets (np.frombuffer(b''.join(texts), dtype=np.uint8) and np.cumsum of the lengths), or an "

@@ -33,6 +33,7 @@ from ...model.raised import Raised
 from ...model.recorded import Failure, Loader
 from ...model.report import Finding, Remedy, Symptom
 from ...model.rule import rule
+from ...model.speaking import in_words_of, settings
 
 FEW = 1  # batches: whoever fails that early does not fail because something grows
 
@@ -156,11 +157,20 @@ def _less(one: Raised, *, otherwise: bool) -> str:
     begin = "If that does not suffice, need" if otherwise else "Need"
     batch = one.loader.batch_size if one.loader is not None else None
     if batch is not None and batch > 1:
-        how = f"batch_size={batch // 2} instead of {batch}, with gradients accumulated over two batches"
+        how = f"{settings(one.loader, batch_size=batch // 2)} instead of {batch}, with {_accumulated(one)}"
     else:
         how = "shorter or smaller samples"
     text = f"{begin} less: {how}, lower precision (torch.autocast), or activation checkpointing."
     return text + (_after(one.loader) if not otherwise and one.process is one.main else "")
+
+
+def _accumulated(one: Raised) -> str:
+    return in_words_of(
+        one.main,
+        "gradients accumulated over two batches",
+        lightning="Trainer(accumulate_grad_batches=2)",
+        transformers="TrainingArguments(gradient_accumulation_steps=2)",
+    )
 
 
 def _after(loader: Loader | None) -> str:

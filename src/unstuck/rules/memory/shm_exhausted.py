@@ -28,6 +28,7 @@ from ...model.questions import abnormal_worker_exits, host_of
 from ...model.recorded import Failure, Loader, Process
 from ...model.report import Finding, Remedy, Subject, Symptom
 from ...model.rule import rule
+from ...model.speaking import settings
 
 DOCKER_DEFAULT = 64 << 20
 NEARLY_FULL = 0.95  # torch fails to allocate a little before the tmpfs is full
@@ -106,7 +107,7 @@ def _remedy(owner: tuple[Process, Loader] | None, total: int | None) -> Remedy:
     if owner is not None and owner[1].num_workers:
         loader = owner[1]
         waiting = loader.num_workers * (loader.prefetch_factor or 2)
-        fewer = f"num_workers={max(loader.num_workers // 2, 1)}, prefetch_factor=1"
+        fewer = settings(loader, num_workers=max(loader.num_workers // 2, 1), prefetch_factor=1)
         text += f", or have fewer batches wait in it: now up to {many(waiting, 'batch')}, with {fewer} fewer"
     text += ". The file_system sharing strategy does not help: it uses the same /dev/shm."
     return Remedy(text, [f"docker run --shm-size={wanted}g …", f"sudo mount -o remount,size={wanted}G /dev/shm"])

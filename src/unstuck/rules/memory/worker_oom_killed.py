@@ -30,6 +30,7 @@ from ...model.questions import SIGKILL, abnormal_worker_exits, host_of, last_mem
 from ...model.recorded import Loader, Process
 from ...model.report import Finding, Remedy, Symptom
 from ...model.rule import rule
+from ...model.speaking import settings
 
 
 @rule(
@@ -93,9 +94,10 @@ def _remedy(host: Host, worker: Process, owner: tuple[Process, Loader] | None) -
     if loader.batch_size:
         parts.append(f"batch_size {loader.batch_size}")
     fewer = max(loader.num_workers // 2, 1)
-    first = f"Start with num_workers={fewer}" if loader.num_workers > 1 else "Start with a smaller batch_size"
-    if (loader.prefetch_factor or 0) > 1:
-        first += ", prefetch_factor=1"
+    wanted = {"num_workers": fewer} if loader.num_workers > 1 else {}
+    wanted |= {"prefetch_factor": 1} if (loader.prefetch_factor or 0) > 1 else {}
+    smaller = "" if loader.num_workers > 1 else "a smaller batch_size"
+    first = "Start with " + ", ".join(one for one in (smaller, settings(loader, **wanted)) if one)
     held = last_memory(host, worker.pid)
     growing = _growth(host, worker.pid)
     text = f"{limit[0].upper()}{limit[1:]} is too small for {', '.join(parts)}. {first}; or raise the limit."

@@ -31,6 +31,7 @@ from ...model.phrases import duration, line, said, short, who
 from ...model.ranks import listed
 from ...model.report import Finding, Remedy, Subject, Symptom
 from ...model.rule import rule
+from ...model.speaking import in_words_of
 
 
 @rule(
@@ -102,7 +103,13 @@ def _remedy(found: Wait) -> Remedy:
         who_then = listed(sorted(one.rank for one in found.absent))
         where = found.absent[0].where
         spot = f", starting at {short(where)}" if where is not None else ""
-    more = "init_process_group(timeout=datetime.timedelta(minutes=30))"
+    longer = "timeout=datetime.timedelta(minutes=30)"
+    more = in_words_of(
+        found.gave_up[0].process,
+        f"init_process_group({longer})",
+        lightning=f"Trainer(strategy=DDPStrategy({longer}))",
+        transformers="TrainingArguments(ddp_timeout=1800)",
+    )
     return Remedy(
         f"Look at what {who_then} did before {_call(found)}{spot}. Only if it is meant to take that long, give the "
         f"others more time: {more}."

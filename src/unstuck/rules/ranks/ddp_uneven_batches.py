@@ -33,6 +33,7 @@ from ...model.ranks import entry_name, listed, stand, told
 from ...model.report import Finding, Remedy, Subject, Symptom
 from ...model.rule import rule
 from ...model.shares import Share, joins, shared_loaders
+from ...model.speaking import in_words_of
 from ...model.uneven import Apart, uneven
 
 AGREEING = ("all_reduce", "all_gather", "allgather", "broadcast")
@@ -132,11 +133,20 @@ def _remedy(shares: list[Share]) -> Remedy:
     pads = loader.iterable or "DistributedSampler" in (loader.sampler or "")
     ways = [] if pads else ["share the dataset out with DistributedSampler, which pads"]
     ways += [
-        f"end all ranks at the shortest, for batch in itertools.islice(loader, {steps}), a number that all must know",
+        f"end all ranks at the shortest, {_at_the_shortest(shares[0], steps)}",
         "put the loop inside of `with Join([model]):` (torch.distributed.algorithms.join) with the DDP model"
         + (f" of {short(model)}" if model is not None else ""),
     ]
     return Remedy(f"Give every rank the same number of batches: {'; or '.join(ways)}.")
+
+
+def _at_the_shortest(one: Share, steps: str) -> str:
+    return in_words_of(
+        one.process,
+        f"for batch in itertools.islice(loader, {steps}), a number that all must know",
+        lightning=f"Trainer(limit_train_batches={steps})",
+        transformers="TrainingArguments(max_steps=…)",
+    )
 
 
 def _lengths_differ(evidence: Evidence) -> Iterator[list[Share]]:

@@ -32,6 +32,7 @@ from ...model.ranks import listed
 from ...model.recorded import Failure, Process
 from ...model.report import Finding, Remedy, Subject, Symptom
 from ...model.rule import rule
+from ...model.speaking import in_words_of
 
 SAYS = "Expected to have finished reduction in the prior iteration"
 INDICES = re.compile(r"did not receive grad for rank \d+: ([\d ]+)")
@@ -114,10 +115,13 @@ def _remedy(process: Process, *, everywhere: bool) -> Remedy:
             "find_unused_parameters=True is on, so DDP did not find these in what forward returned: return the tensors "
             "that the loss is made of as a tensor, list, tuple or dict, and use all of them."
         )
-    sometimes = (
-        f"give DDP find_unused_parameters=True{at}, or let the branch that is not taken add 0.0 * its parameters to "
-        "the loss"
+    give = in_words_of(
+        process,
+        f"give DDP find_unused_parameters=True{at}",
+        lightning='pass Trainer(strategy="ddp_find_unused_parameters_true")',
+        transformers="pass TrainingArguments(ddp_find_unused_parameters=True)",
     )
+    sometimes = f"{give}, or let the branch that is not taken add 0.0 * its parameters to the loss"
     if everywhere:
         return Remedy(
             f"If they are never used, take them out of the model or freeze them before DDP{at}; else {sometimes}."

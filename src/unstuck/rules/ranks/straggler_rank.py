@@ -38,6 +38,7 @@ from ...model.ranks import listed
 from ...model.recorded import Fetching, Loader, Process
 from ...model.report import Finding, Remedy, Subject, Symptom
 from ...model.rule import rule
+from ...model.speaking import settings
 from ...model.waiting import fetching, waiting
 
 SHARE = 0.2  # of a step: equal machines differ by less
@@ -205,6 +206,6 @@ def _workers(evidence: Evidence, late: Late, loader: Loader) -> str:
     if share >= ON_PROCESSOR or not loader.num_workers < needed <= MOST:
         return ""
     return (
-        f"Its loading is {percent(1 - share)} waiting, so until that is mended num_workers={needed} on this rank hides "
-        "it. "
+        f"Its loading is {percent(1 - share)} waiting, so until that is mended {settings(loader, num_workers=needed)} "
+        "on this rank hides it. "
     )

@@ -30,6 +30,7 @@ from ...model.questions import is_users, loader_name
 from ...model.recorded import Loader, Process
 from ...model.report import Finding, Remedy, Subject, Symptom
 from ...model.rule import rule
+from ...model.speaking import settings
 
 AGAIN = 2  # empty epochs: one may be a look at whether there is something
 
@@ -102,13 +103,14 @@ def _seen(main: Process, loader: Loader, samples: int | None) -> Iterator[str]:
 
 def _remedy(loader: Loader, samples: int | None) -> Remedy:
     smaller = "a smaller batch_size" if samples is None else f"batch_size={samples} or less"
+    keep = settings(loader, drop_last=False)
     sampler = _last(loader.sampler)
     share = f" {sampler} gives each rank only a share of the samples." if "Distributed" in sampler else ""
     return Remedy(
-        f"Set drop_last=False, or {smaller}.{share} Put `assert len(loader) > 0` before the loop, so that an empty "
+        f"Set {keep}, or {smaller}.{share} Put `assert len(loader) > 0` before the loop, so that an empty "
         "loader ends the run instead of training on nothing."
         if not loader.iterable
-        else f"Set drop_last=False, or {smaller}, and count the steps of an epoch, so that an empty one ends the run."
+        else f"Set {keep}, or {smaller}, and count the steps of an epoch, so that an empty one ends the run."
     )
 
 

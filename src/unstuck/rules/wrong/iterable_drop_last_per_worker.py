@@ -29,6 +29,7 @@ from ...model.questions import is_users, loader_name
 from ...model.recorded import Fetching, Loader, Process
 from ...model.report import Finding, Remedy, Subject, Symptom
 from ...model.rule import rule
+from ...model.speaking import settings
 
 SHARE = 0.02  # of the samples: over a long epoch a few incomplete batches make no difference
 
@@ -79,7 +80,7 @@ def _remedy(loader: Loader, samples: int) -> Remedy:
     share = samples // loader.num_workers
     size = loader.batch_size or 1
     fitting = max((one for one in range(1, size + 1) if share % one == 0), default=1)
-    text = "Set drop_last=False if the model can take smaller batches: nothing is lost then. "
+    text = f"Set {settings(loader, drop_last=False)} if the model can take smaller batches: nothing is lost then. "
     if fitting > size // 2:
         text += f"Or batch_size={fitting}, which divides the {share:,} samples of a worker. "
     return Remedy(text + f"Or num_workers=1: that loses {samples % size:,} of {samples:,}.")
