@@ -36,8 +36,13 @@ docs: .venv/dev  ## write docs/rules from the rules
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e .
 	touch $@
 
-.venv/dev: .venv/base pyproject.toml
+.venv/dev: .venv/base pyproject.toml .venv/apart
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev]'
+	touch $@
+
+.venv/apart: .venv/base tests/apart.txt
+	rm -rf $@
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --target $@ -r tests/apart.txt
 	touch $@
 
 clean:

@@ -22,7 +22,7 @@ PLAIN = {
     "healthy-accelerate-even-batches", "healthy-compute-bound", "healthy-ddp-join", "healthy-ddp-no-sync",
     "healthy-memory-map-growth", "healthy-notebook", "healthy-shuffle-buffer", "healthy-validation-all-ranks",
     "healthy-ddp-even", "healthy-resume-fast-forward", "healthy-first-batch-token-buffer", "healthy-long-validation",
-    "healthy-torch-compile-warmup",
+    "healthy-torch-compile-warmup", "healthy-resume-stateful",
 }  # fmt: skip
 
 VARIANT = pytest.mark.variant  # a further form of what has a scenario already: on request only

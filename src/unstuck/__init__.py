@@ -6,13 +6,25 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from .diagnose import diagnose as why
-    from .inside.api import metric, nonblocking, phase, progress, stage
+    from .inside.api import metric, nonblocking, note, phase, progress, stage
     from .logs.handing import log_to
     from .model.report import Report
     from .recording import watch
 
 __version__ = "0.1.0"
-__all__ = ["Report", "__version__", "log_to", "metric", "nonblocking", "phase", "progress", "stage", "watch", "why"]
+__all__ = [
+    "Report",
+    "__version__",
+    "log_to",
+    "metric",
+    "nonblocking",
+    "note",
+    "phase",
+    "progress",
+    "stage",
+    "watch",
+    "why",
+]
 
 # No name here is also the name of a module: importing the module would put it in the function's place.
 _HOME = {
@@ -22,6 +34,7 @@ _HOME = {
     "progress": ("recording", "progress"),
     "metric": ("recording", "metric"),
     "nonblocking": ("recording", "nonblocking"),
+    "note": ("recording", "note"),
     "log_to": ("logs.handing", "log_to"),
     "why": ("diagnose", "diagnose"),
     "Report": ("model.report", "Report"),

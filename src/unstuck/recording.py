@@ -10,9 +10,9 @@ from types import ModuleType
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from .inside.api import metric, nonblocking, phase, progress, stage
+    from .inside.api import metric, nonblocking, note, phase, progress, stage
 
-__all__ = ["metric", "nonblocking", "phase", "progress", "stage", "watch"]
+__all__ = ["metric", "nonblocking", "note", "phase", "progress", "stage", "watch"]
 
 
 def _inside(name: str) -> ModuleType:
@@ -49,6 +49,6 @@ def watch(runs: str = "unstuck-runs") -> None:
 
 
 def __getattr__(name: str) -> object:
-    if name in ("stage", "phase", "progress", "metric", "nonblocking"):
+    if name in ("stage", "phase", "progress", "metric", "nonblocking", "note"):
         return getattr(_inside("api"), name)
     raise AttributeError(name)

@@ -109,12 +109,17 @@ dist.destroy_process_group()
 """
 ACCELERATE = """
 import torch
-from torch.utils.data import DataLoader
-from accelerate import Accelerator
+from torch.utils.data import DataLoader, IterableDataset
+from accelerate import Accelerator, skip_first_batches
 accelerator = Accelerator(cpu=True)
 loader = accelerator.prepare(DataLoader(torch.arange(8.0), batch_size=2))
 for batch in loader:
     accelerator.gather_for_metrics(batch)
+class Stream(IterableDataset):
+    def __iter__(self):
+        return iter(torch.arange(16.0))
+for batch in skip_first_batches(accelerator.prepare(DataLoader(Stream(), batch_size=2)), 3):
+    pass
 accelerator.wait_for_everyone()
 with accelerator.main_process_first(), accelerator.local_main_process_first():
     pass
@@ -142,9 +147,32 @@ class Pictures(Dataset):
 for batch in DataLoader(Pictures(__file__), batch_size=2, num_workers=1):
     pass
 """
+BUCKETED = """
+import torch
+from torch.utils.data import DataLoader, Dataset
+
+class ByBuckets:
+    def setup_buckets(self):
+        self.buckets = {"32x48": [0, 1, 2], "48x32": [3, 4]}
+        self.build_batch_indices()
+    def build_batch_indices(self):
+        self.batch_indices = [files[at : at + 2] for files in self.buckets.values() for at in range(0, len(files), 2)]
+
+class Pictures(ByBuckets, Dataset):
+    def __init__(self):
+        self.batch_size = 2
+        self.setup_buckets()
+    def __len__(self):
+        return len(self.batch_indices)
+    def __getitem__(self, index):
+        return torch.zeros(len(self.batch_indices[index]))
+
+for batch in DataLoader(Pictures(), batch_size=None):
+    pass
+"""
 # Which of the runs an adapter is proved on, where its name does not say so.
 RUNS = dict.fromkeys(("torch_checkpoint", "torch_ddp", "torch_distributed", "torch_join"), "distributed")
-RUNS |= {"torch_compile": "compile"}
+RUNS |= {"torch_compile": "compile", "bucketed_datasets": "bucketed"}
 RUNS |= dict.fromkeys(("numpy_load", "pillow_images", "torch_load"), "samples")
 SAVING = {
     "compile": """

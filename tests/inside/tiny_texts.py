@@ -54,7 +54,37 @@ from filelock import FileLock
 with FileLock(__file__ + ".lock"):
     pass
 """
+WEBDATASET = """
+import warnings
+import torch, webdataset as wds
+warnings.simplefilter("ignore")
+for number in range(2):
+    with wds.TarWriter(f"{__file__}.{number}.tar") as shard:
+        for sample in range(5):
+            shard.write({"__key__": f"{number}{sample}", "txt": "words"})
+urls = [__file__ + ".0.tar", __file__ + ".missing.tar", __file__ + ".1.tar"]
+words = wds.WebDataset(urls, shardshuffle=False, handler=wds.ignore_and_continue).shuffle(3).decode()
+assert len(list(wds.WebLoader(words, batch_size=None, num_workers=1))) == 10
+"""
+TARFILE = """
+import tarfile, torch
+
+class Archives(torch.utils.data.Dataset):
+    def __len__(self):
+        return 1
+    def __getitem__(self, index):
+        with open(__file__ + ".tar", "wb") as file:
+            file.write(b"no archive" * 100)
+        try:
+            return tarfile.open(__file__ + ".tar").getnames()
+        except tarfile.ReadError:
+            return 0
+
+for batch in torch.utils.data.DataLoader(Archives()):
+    pass
+"""
 TEXTS = {"pyarrow": DOCUMENTS + USED, "transformers": TRANSFORMERS, "datasets": DATASETS, "filelock": FILELOCK}
+TEXTS |= {"webdataset": WEBDATASET, "tarfile": TARFILE}
 RUNS = dict.fromkeys(("tokenizers_encode", "tiktoken_encode"), "pyarrow")
 IMPORTS = {
     "pyarrow": "pyarrow.parquet",
@@ -63,4 +93,6 @@ IMPORTS = {
     "transformers": "transformers.tokenization_utils_base",
     "datasets": "datasets",
     "filelock": "filelock",
+    "webdataset": "webdataset",
+    "tarfile": "tarfile",
 }

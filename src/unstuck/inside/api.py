@@ -175,6 +175,24 @@ def metric(step: int | None = None, **values: float) -> None:
             raise
 
 
+def note(tag: str, **facts: Any) -> None:
+    """Say something about the training: `unstuck.note("BUCKETS", files={"512x768": 120}, batch_size=4, batches=31)`.
+
+    It stands in the log under its tag. "BUCKETS" is understood: how many files are in every bucket, the batch size, and
+    how many batches all buckets make. Plain values are kept, of lists and dicts the first few, of all else the type.
+    """
+    recorder = process.recorder
+    if recorder is None:
+        return
+    try:
+        from .notes import tell as tell_note  # only who wants it pays for it
+
+        tell_note(recorder, tag, facts)
+    except Exception as error:
+        if not is_ours(error):
+            raise
+
+
 def nonblocking(logger: Any, *, limit: float = LIMIT, last: float = LAST, size: int = SIZE) -> Any:
     """A stand-in for `logger` whose methods return at once, with None, and are carried out by a thread, in order.
 

@@ -42,6 +42,7 @@ def describe_loader(loader: Any) -> dict[str, Any]:
         sampler_at=_code(_outermost(sampler, batch_sampler), ("__iter__",)),
         sampler_holds=_holds(own.get("dataset"), sampler, batch_sampler),
         created=user_line(sys._getframe(1)),
+        made_by=_maker(sys._getframe(1)),
         **_describe_dataset(own.get("dataset"), own.get("_dataset_kind", 0)),
     )
     return known
@@ -91,10 +92,23 @@ def _describe_dataset(dataset: Any, kind: int) -> dict[str, Any]:
     }
 
 
+def _maker(frame: FrameType | None) -> str:
+    """Who makes it for the user, and is told how."""
+    for _ in range(8):
+        if frame is None or not is_library(frame.f_code.co_filename):
+            break
+        owner = type(frame.f_locals.get("self")) if frame.f_code.co_name == "__init__" else None
+        if owner is not None and owner.__name__ == "WebLoader" and owner.__module__.startswith("webdataset"):
+            return "wds.WebLoader"
+        frame = frame.f_back
+    return ""
+
+
 def _attributes(dataset: Any) -> dict[str, Any]:
     """Plain values as they are, containers by their size, everything else by its type."""
     found: dict[str, Any] = {}
-    for name, value in list(attributes_of(dataset).items())[:ATTRIBUTES]:
+    own = [one for one in attributes_of(dataset).items() if not one[0].startswith("_unstuck")]
+    for name, value in own[:ATTRIBUTES]:
         if type(value) in (int, float, bool, type(None)):
             found[name] = value
         elif type(value) is str:
@@ -136,7 +150,8 @@ def start_method(own: dict[str, Any]) -> str | None:
 
 def _code(dataset: object, names: tuple[str, ...]) -> dict[str, Any] | None:
     for name in names:
-        code = getattr(getattr(type(dataset), name, None), "__code__", None)
+        method = getattr(type(dataset), name, None)
+        code = getattr(getattr(method, "__wrapped__", method), "__code__", None)  # it may be wrapped, by us for one
         if code is not None:
             function = getattr(code, "co_qualname", code.co_name)
             return {"file": code.co_filename, "line": code.co_firstlineno, "function": function}

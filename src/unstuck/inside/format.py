@@ -124,15 +124,19 @@ class Kind:
     FRAMEWORK = (
         50  # notes by number: what a trainer of a framework was told to do, a facts (string, JSON); again at its end
     )
-    # Notes by facts (string, JSON): this process's part of a list of files or shards, a pass. Board, by the same facts:
-    # a opened, b gone through to the end, c samples, d errors, the newest of them as text.
+    # Notes by facts (string, JSON): this process's part of a list of files or shards, a pass; again when a pass has
+    # ended, b files of this process plus one, and the most samples of one shifted left by 32, c samples of the pass.
+    # Board, by the same facts: a opened, b gone through to the end, c samples, d errors, the newest of them as text.
     SHARDS = 51
-    SHARD_ERROR = 52  # notes by SHARDS (string): a facts (string, JSON), b samples of this shard before, c ns slept
+    # Notes by SHARDS (string): a facts (string, JSON), b samples of this shard before, c ns slept. Again without facts
+    # when the shard is left: b samples of it in all, c the most samples of another; or, with a duration, when it could
+    # be read after all.
+    SHARD_ERROR = 52
     BUCKETS = 53  # notes: a facts (string, JSON), b the loader's number, if it is known
     NOTE = 54  # notes by tag (string): a facts (string, JSON)
-    SKIPPING = (
-        55  # board: a skipped so far, b to be skipped (0: not known), c who skips (string); 1 as d while it lasts
-    )
+    # Notes by loader, when it begins: a batches to be passed over (0: not known), b who does so (string). Board: a so
+    # far, b in all, c who, d how they are counted and, above that, nanoseconds that it took.
+    SKIPPING = 55
     SHUTDOWN = 22  # totals; ring: a pass (0: it goes on), b workers; board as LOADER: its workers are being ended
 
 
@@ -149,6 +153,9 @@ WORKER_INIT = "worker_init_fn"  # as a stage of a worker
 SAMPLE_TIMES = "UNSTUCK_SAMPLE_TIMES"  # variable: a line in the log about every sample and stage
 MODE_NO_GRAD, MODE_EVAL = 1, 2  # bits of an iterator's beginning: gradients are off; the model was set to evaluate
 MODE_BITS = 2
+# How batches that are passed over are counted (0: it is over): one by one, or by those of the loader's newest pass.
+SKIPPED_ONE_BY_ONE, SKIPPED_BY_LOADER = 1, 2
+SKIPPED_BITS = 2
 
 
 class Layout(NamedTuple):

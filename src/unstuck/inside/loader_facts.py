@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from . import sampling
+from . import buckets, sampling
 from .dataset_state import numbers
 from .describe import start_method
 from .format import Kind
@@ -38,6 +38,7 @@ class LoaderFacts:
             self.states += 1
             recorder.note(Kind.STATE, self.number, clock(), 0, passes, 0, recorder.intern(text))
         sampling.pass_begins(recorder, self.number, own, passes)
+        buckets.pass_begins(recorder, self.number, own.get("dataset"))
 
     def workers_started(self, recorder: Recorder) -> None:
         now = _written() if self.written is not None else None

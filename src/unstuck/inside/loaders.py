@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from operator import sub
 from typing import Any
 
-from . import exits, garbage
+from . import exits, garbage, skipping
 from .cursors import Cursor
 from .describe import describe_iterator, describe_loader, type_name
 from .exceptions import message_of, remember
@@ -19,6 +20,8 @@ from .process import process
 from .ranks import write_rank
 from .recorder import Recorder, clock
 from .weak import ByIdentity
+
+Describe = Callable[[Any], dict[str, Any]]
 
 
 class Entry:
@@ -171,6 +174,9 @@ def renew(iterator: Any) -> Cursor | None:
         cursor.bind(recorder)
         belongs_to(getattr(iterator, "_dataset_fetcher", None), cursor.entry.number)
         return cursor
+    if making.entry is not None:  # in its own constructor: StatefulDataLoader goes to where a saved state was
+        skipping.one_more(recorder, making.entry.number, FORWARDS, getattr(iterator, "_num_yielded", 0))
+        return None
     entry = _new_entry(describe_iterator(iterator))
     entry.bind(recorder)
     entry.passes = 1
@@ -184,18 +190,25 @@ def renew(iterator: Any) -> Cursor | None:
     return cursor
 
 
-def entry_of(loader: Any) -> Entry | None:
+def entry_of(loader: Any, describe: Describe = describe_loader) -> Entry | None:
     """The loader's entry, made and described at first sight. None when nothing records."""
     recorder = process.recording(ROLE_MAIN)
     if recorder is None:
         return None
     entry = _entries.get(loader)
     if entry is None:
-        entry = _new_entry(describe_loader(loader))
+        entry = _new_entry(describe(loader))
         _entries.set(loader, entry)
     if entry.recorder is not recorder:
         entry.bind(recorder)
     return entry
+
+
+def done_with(loader: Any) -> None:
+    """A framework makes a new one every time and keeps the old ones for nothing: they are one to its user."""
+    entry = _entries.get(loader)
+    if entry is not None and entry not in _gone.get(entry.key, ()):
+        _when_gone(entry)
 
 
 def note_length(loader: Any, length: int) -> None:
@@ -232,6 +245,8 @@ def pass_begun(loader: Any, iterator: Any) -> None:
     if entry is None:
         return
     entry.pass_begun(iterator)
+    if entry.recorder is not None:
+        skipping.iterator_made(entry.recorder, entry.number)
     # torch's own samplers ask the dataset for its length themselves; of others it is not known that they could.
     if entry.dataset_length < 0 and _is_standard(loader.sampler) and _is_standard(loader._index_sampler):
         entry.note_length(len(loader._index_sampler), len(loader.dataset))
@@ -245,21 +260,22 @@ def _is_standard(sampler: object) -> bool:
 def _new_entry(description: dict[str, Any]) -> Entry:
     """A loader that is made anew every epoch, at the same line for the same kind of dataset, is one to its user."""
     key = json.dumps([description[name] for name in ("created", "type", "dataset_inner")], default=type_name)
-    entry = _gone.pop(key, None)
-    if entry is None:
-        _count.append(None)
-        text = json.dumps(description, ensure_ascii=False, default=type_name)
-        entry = Entry(len(_count), key, text)
-    return entry
+    gone = _gone.get(key)
+    if gone:
+        return gone.pop(0)  # the first that went: who makes two of a kind every time makes them in the same order
+    _count.append(None)
+    text = json.dumps(description, ensure_ascii=False, default=type_name)
+    return Entry(len(_count), key, text)
 
 
 def _when_gone(entry: Entry) -> None:
-    _gone[entry.key] = entry
+    _gone.setdefault(entry.key, []).append(entry)
 
 
+FORWARDS = "StatefulDataLoader.load_state_dict"  # who passes over batches before the iterator is handed out
 STANDARD_SAMPLERS = ("SequentialSampler", "RandomSampler", "BatchSampler")
 SOON = 100_000_000  # nanoseconds: what is remembered is written down
 making = Making()
 _entries: ByIdentity[Entry] = ByIdentity(_when_gone)
-_gone: dict[str, Entry] = {}  # loaders that no longer exist, by what makes a new one the same
+_gone: dict[str, list[Entry]] = {}  # loaders that no longer exist, by what makes a new one the same
 _count: list[None] = []

@@ -1,6 +1,7 @@
 """A process's part of a list of files, for every library that streams them: how many, how far, what went wrong.
 
-An adapter makes one `Part` for each list it goes through (`part_of`), and tells it of every file and sample.
+An adapter makes one `Part` for each list it goes through (`part_of`), and tells it of every file and sample: `begins`,
+then `opens`, `delivers` and `finishes` for each file, `fails` for what went wrong with it, and `ends`.
 """
 
 from __future__ import annotations
@@ -18,6 +19,9 @@ from .recorder import Recorder, clock
 PARTS = 8  # lists that are kept apart: each takes a place on the board
 SOON = 20_000_000  # nanoseconds between two stores on the board: a sample may take a few microseconds
 ERRORS = 8, 24  # of one list that are noted: the first, and then every hundredth, up to so many
+ENDS = 16  # passes whose end is noted
+HALF = 32  # bits of a word with two numbers
+MOST = (1 << 30) - 1
 LONGEST = 300  # characters of a message or a path
 
 
@@ -25,36 +29,42 @@ class Part:
     """What one process goes through of one list."""
 
     __slots__ = (
-        "before",
-        "failed",
-        "finished",
-        "key",
-        "noted",
-        "opened",
-        "passes",
-        "path",
-        "recorder",
-        "samples",
-        "shown",
-        "slot",
-    )
+        "before", "began", "earlier", "erred", "failed", "finished", "key", "noted", "opened", "passes", "path",
+        "recorder", "samples", "shown", "slot", "usual",
+    )  # fmt: skip
 
     def __init__(self, recorder: Recorder, facts: str) -> None:
         self.recorder = recorder
         self.key = recorder.intern(facts)
         self.slot = recorder.board_slot(Kind.SHARDS, self.key)
         self.opened = self.finished = self.samples = self.failed = self.passes = self.shown = 0
+        self.began = self.earlier = 0  # of the newest pass: when it began, and samples of those before it
         self.before = self.noted = 0  # samples of the newest file; errors that were noted
+        self.usual = 0  # the most samples that a file gave which was read to its end
+        self.erred: list[int] = []  # when errors of the newest file were
         self.path = ""
 
     def begins(self) -> None:
         """A pass over it."""
         self.passes += 1
+        self.began, self.earlier = clock(), self.samples
         if self.passes == 1:
-            self.recorder.note(Kind.SHARDS, self.key, clock(), 0, self.passes)
+            self.recorder.note(Kind.SHARDS, self.key, self.began, 0, self.passes)
+        self.show()
+
+    def ends(self, files: int | None = None) -> None:
+        """A pass came to its end; `files` were this process's own in it, as far as that is known."""
+        self.settle()
+        if self.passes <= ENDS:
+            told, lasted = 0 if files is None else files + 1, max(clock() - self.began, 1)
+            told |= min(self.usual, MOST) << HALF
+            self.recorder.note(
+                Kind.SHARDS, self.key, self.began, lasted, self.passes, told, self.samples - self.earlier
+            )
         self.show()
 
     def opens(self, path: str) -> None:
+        self.settle()
         self.opened += 1
         self.before = 0
         self.path = path
@@ -69,24 +79,39 @@ class Part:
     def finishes(self) -> None:
         """The newest was read to its end."""
         self.finished += 1
+        self.usual = max(self.usual, self.before)
         self.show()
 
-    def fails(self, error: Exception, stage: str, **facts: Any) -> None:
-        """`facts`: as in model.shards.ShardError. `slept` is in nanoseconds."""
+    def fails(self, error: Exception, stage: str, **facts: Any) -> int:
+        """When it was, if it was noted. `facts`: as in model.shards.ShardError; `slept` is in nanoseconds."""
         self.failed += 1
         self.show()
         first, most = ERRORS
+        began = 0
         if self.noted < first or (self.noted < most and not self.failed % 100):
             self.noted += 1
-            told = {"path": self.path, **facts, "type": type(error).__name__, "message": message_of(error)[:LONGEST]}
+            told = {"path": self.path, "type": type(error).__name__, "message": message_of(error)[:LONGEST], **facts}
             slept = int(told.pop("slept", 0))
             text = self.recorder.intern(json.dumps({**told, "stage": stage}, ensure_ascii=False, default=str))
-            self.recorder.note(Kind.SHARD_ERROR, self.key, clock() - slept, slept, text, self.before, slept)
+            began, newest = clock() - slept, told["path"] == self.path
+            self.recorder.note(
+                Kind.SHARD_ERROR, self.key, began, slept, text, max(self.before, 0) if newest else 0, slept
+            )
+            if newest:
+                self.erred.append(began)
+        return began
+
+    def settle(self) -> None:
+        """No more comes of the newest file: what it gave in all, beside each of its errors."""
+        erred, self.erred = self.erred, []
+        for began in erred:
+            self.recorder.note(Kind.SHARD_ERROR, self.key, began, 0, 0, max(self.before, 0), self.usual)
 
     def show(self) -> None:
         now = self.shown = clock()
         counts = self.opened, self.finished, self.samples, self.failed
         self.recorder.board_text(self.slot, Kind.SHARDS, self.key, now, self.path[-LONGEST:], *counts)
+        self.recorder.cost(clock() - now)
 
 
 class Parts:
@@ -103,6 +128,7 @@ class Parts:
     def settle(self) -> None:
         for one in list(self.known.values()):
             if one.recorder is process.recorder:
+                one.settle()
                 one.show()
 
 

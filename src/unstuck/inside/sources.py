@@ -14,6 +14,7 @@ from collections.abc import Callable
 from types import FrameType
 from typing import Any
 
+from . import caught
 from .buffers import buffers
 from .format import H_ROLE, ROLE_MAIN, Kind
 from .guard import Guard, clean
@@ -197,6 +198,8 @@ def counted(original: Any, kind: str, name: str, guard: Guard, measure: Measure,
         try:
             result = original(*args, **kwargs)
         except Exception as error:
+            if kind == ROWS:
+                guard.quietly(caught.fails, name, caught.of_call(args), error, sys._getframe(1))
             clean(error)
             raise
         finally:  # also after Ctrl-C
@@ -204,6 +207,8 @@ def counted(original: Any, kind: str, name: str, guard: Guard, measure: Measure,
                 leave(begun)
         if begun is not None:
             guard.quietly(measure, begun, args, kwargs, result)
+        if caught.failed:
+            guard.quietly(caught.succeeds, name, caught.of_call(args))
         return result
 
     return call

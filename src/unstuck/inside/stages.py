@@ -7,11 +7,12 @@ stage is part of it: a reader that another stage is around is not told.
 from __future__ import annotations
 
 import functools
+import sys
 import threading
 from time import thread_time_ns
 from typing import Any
 
-from . import slowest
+from . import caught, slowest
 from .fetches import in_sample
 from .format import T_MAX, T_SUM, Kind
 from .guard import Guard, clean
@@ -97,6 +98,7 @@ def timed(original: Any, name: str, guard: Guard) -> Any:
             try:
                 return original(*args, **kwargs)
             except Exception as error:
+                guard.quietly(caught.fails, name, caught.of_call(args), error, sys._getframe(1))
                 clean(error)
                 raise
         begun = clock()
@@ -104,6 +106,7 @@ def timed(original: Any, name: str, guard: Guard) -> Any:
         try:
             result = original(*args, **kwargs)
         except Exception as error:
+            guard.quietly(caught.fails, name, caught.of_call(args), error, sys._getframe(1))
             clean(error)
             raise
         finally:
@@ -113,6 +116,8 @@ def timed(original: Any, name: str, guard: Guard) -> Any:
             if recorder is process.recorder:  # else it has forked, and this is the child
                 item = args[0] if args and type(args[0]) is str else ""
                 known.ends(begun, now, cpu, item, outermost=True)
+                if caught.failed:
+                    caught.succeeds(name, caught.of_call(args))
                 if known.detailed:
                     known.tells(begun, now - begun, item, shape_of(result), 1)
         except Exception as error:

@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol
 
+from .buckets import BucketLines
 from .line import Line
 from .preparing import Preparing
+from .shards import ShardLines
 from .tail import Record, Tail
+from .trainers import Trainers
 
 
 class Part(Protocol):
@@ -18,7 +21,7 @@ class Part(Protocol):
     def readers(self) -> dict[int, Callable[[Record], list[Line]]]: ...
 
 
-PARTS = (Preparing,)
+PARTS = (Preparing, Trainers, ShardLines, BucketLines)
 KINDS = tuple(kind for part in PARTS for kind in part.KINDS)
 
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 from ..inside import format as f
 from ..inside.format import Kind
 from ..model.phrases import duration
-from . import failures
+from . import failures, shards
 from .line import DEBUG, INFO, Line
 from .main_process import ACCESS, MainProcess
 from .sample_times import SampleTimes
 from .settings import Settings
+from .shards import ShardLines
 from .sources import in_worker
 from .tail import FETCHES, Entry, Record, Tail
 
@@ -22,6 +23,7 @@ class Worker:
 
     def __init__(self, tail: Tail, settings: Settings) -> None:
         self.tail = tail
+        self._shards = ShardLines(tail)
         self._each = SampleTimes(tail) if settings.samples else None
         self.pid, self.parent = tail.header[f.H_PID], tail.header[f.H_PARENT]
         self._first = True
@@ -43,7 +45,7 @@ class Worker:
         )
         board = self.tail.board()
         fetch = next((one for one in board if one.kind in FETCHES), None)
-        lines = self._access(whose, fetch, now) + self._in_hand(whose, board)
+        lines = self._access(whose, fetch, now) + self._in_hand(whose, board) + self._shards.lines(whose)
         if self._first and now - self._told >= ITEM_EVERY:  # on the way to its first sample
             self._told = now
             lines += in_worker(whose, board, now, self.tail)
@@ -59,7 +61,8 @@ class Worker:
             at = self.tail.seconds(int(said.get("at", 0)))
             lines.append(failures.failed(whose, at, said, iterable=iterable))
         if final and header[f.H_ENDED] and header[f.H_ENDED_HOW] == f.ENDED_LOOP:
-            text = f"{whose} COMPLETED iteration, total samples: {fetch.b if fetch else self._samples}"
+            samples = (fetch.b if fetch else self._samples) or shards.samples(board)  # of ready-made batches none count
+            text = f"{whose} COMPLETED iteration, total samples: {samples}"
             lines.append(Line(self.tail.seconds(header[f.H_ENDED]), INFO, "data", text, main=False))
         return sorted(lines, key=lambda one: one.at)
 

@@ -1,8 +1,9 @@
-"""Loggers that a slow or stuck run is often blamed on, and that cost it next to nothing: measured, and told once."""
+"""What a slow or stuck run is often blamed on, and what costs it next to nothing: measured, and told once."""
 
 from __future__ import annotations
 
 from .between import LOGGER, Call
+from .cleared_hooks import cleared
 from .evidence import Evidence
 from .loggers import library, without_wandb
 from .phrases import duration, many, percent
@@ -17,11 +18,18 @@ APART = ("wandb.init", "wandb.finish")  # before and after training
 
 
 def acquitted(evidence: Evidence, findings: list[Finding]) -> list[str]:
-    """One line for each library, of a run that is slow or stuck for another reason, or for none that is known."""
+    """Of a run that is slow or stuck for another reason, or for none that is known."""
     roots = [one for one in findings if one.role == "root"]
     holds = any(one.symptom in (Symptom.SLOW.value, Symptom.STUCK.value) for one in roots)
-    if not (holds or stands(evidence)) or any(one.subject and one.subject.kind == "logger" for one in roots):
+    if not (holds or stands(evidence)):
         return []
+    blamed = {one.subject.kind for one in roots if one.subject is not None}
+    hooks = cleared(evidence, roots) if "callback" not in blamed else []
+    return hooks + (_loggers(evidence) if "logger" not in blamed else [])
+
+
+def _loggers(evidence: Evidence) -> list[str]:
+    """One line for each library."""
     found: dict[str, str] = {}
     for main in evidence.mains():
         calls: dict[str, list[Call]] = {}

@@ -7,6 +7,7 @@ from .evidence import Evidence
 from .feeding import before_first
 from .look import Gpu, Seen, Stack
 from .marks import between
+from .passing_over import in_words, passing_over
 from .phrases import percent, short, size
 from .questions import newest_loader
 from .recorded import Process
@@ -49,6 +50,10 @@ def _recorded(process: Process, evidence: Evidence, seen: tuple[Seen, Stack] | N
     found += [
         Activity(process.rank, one.name, one.since, process.alive, one.have, one.need or None, one.unit)
         for one in process.progress
+    ]
+    found += [
+        Activity(process.rank, in_words(one), one.since, moving=True, have=one.skipped, need=one.of, unit="batches")
+        for one in passing_over(process)
     ]
     if process.alive:
         found += [Activity(process.rank, _saving(one), one.since, moving=True, live=True) for one in process.saving]

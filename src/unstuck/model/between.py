@@ -11,12 +11,13 @@ LOGGER, HTTP, CHECKPOINT, VALIDATION, COLLECTION = "logger", "http", "checkpoint
 SYNCHRONIZE, COMPILE, RANKS = "synchronize", "compile", "other ranks"
 ENDING, STARTING, FIRST_BATCH, OTHER_LOADER = "ending workers", "starting workers", "first batch", "another loader"
 OWN = "own code"
+CALLBACK = "callback"  # or a hook of the model's: what it calls that is known by another name is not counted to it
 
 
 class Call(msgspec.Struct, frozen=True, omit_defaults=True):
     """One kind of side work, all the times that one line of the user's asked for it."""
 
-    what: str  # logger, http, checkpoint, collection (of garbage), synchronize, compile
+    what: str  # logger, http, checkpoint, collection (of garbage), synchronize, compile, callback
     name: str  # wandb.log, SummaryWriter.add_image, GET 127.0.0.1 …
     where: Place | None = None
     timing: Timing = Timing()

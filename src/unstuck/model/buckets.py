@@ -14,6 +14,8 @@ class Buckets(msgspec.Struct, frozen=True, omit_defaults=True):
 
     at: float
     dataset: str = ""  # its class
+    which: int = 0  # of the datasets of this process: the first is 1; 0: it was told
+    step: str = ""  # the method that had just set them up: setup_buckets, build_batch_indices …
     where: Place | None = None  # where that is written
     told: bool = False  # by `unstuck.note`
     files: dict[str, int] = {}  # by bucket, the largest first, as many as are kept
@@ -21,6 +23,7 @@ class Buckets(msgspec.Struct, frozen=True, omit_defaults=True):
     total_files: int = 0
     batch_size: int | None = None
     batches: int | None = None  # that all buckets together make
+    index: str = ""  # the attribute that lists them: batch_indices …
     partial: int | None = None  # those of them that are not full
     seconds: float = 0.0  # that it took to set them up
     loader: int | None = None  # the number of the loader that reads it
@@ -41,4 +44,6 @@ class Skipping(msgspec.Struct, frozen=True, omit_defaults=True):
     since: float
     skipped: int = 0
     of: int | None = None
+    seconds: float = 0.0  # that it took so far
     ended: bool = False
+    loader: int = 0  # the number of the loader they come from

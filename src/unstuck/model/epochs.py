@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-TRAINING, VALIDATION, CHECKPOINT = "training", "validation", "checkpoint"
+TRAINING, VALIDATION, CHECKPOINT, PREDICTION = "training", "validation", "checkpoint", "prediction"
 UNKNOWN = ""
 FAR = 8  # batches without an optimizer step, where a step usually takes fewer: the pass does not train
 MEANT = {
@@ -19,7 +19,9 @@ MEANT = {
         "evaluation",
         "test",
         "testing",
+        "sanity check",
     ),
+    PREDICTION: ("predict", "predicting", "prediction"),
     CHECKPOINT: ("checkpoint", "checkpointing", "save", "saving"),
 }
 
@@ -32,7 +34,7 @@ def meant(name: str) -> str:
 
 def takes_in(told: str, modes: int) -> bool:
     """Whether a pass is what the user says about the stretch it lies in. Training may have a validation inside."""
-    return told == VALIDATION or (told == TRAINING and not modes)
+    return told in (VALIDATION, PREDICTION) or (told == TRAINING and not modes)
 
 
 def kind_of_pass(steps: int, modes: int, *, enough: bool, trains: bool) -> str:

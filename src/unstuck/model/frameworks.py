@@ -39,3 +39,8 @@ class Framework(msgspec.Struct, frozen=True, omit_defaults=True):
     validates: bool | None = None  # it has data to validate with, and was not told to leave it
     epochs: int = 0  # of training that ended
     validations: int = 0  # those of a sanity check not counted
+    hooks: list[str] = []  # that the model's class has of its own and that do something
+    empty: list[str] = []  # its steps that do nothing: validation_step
+    delivered: int | None = None  # batches of the newest epoch that came to its end
+    short: int = 0  # epochs that brought fewer batches than announced
+    missed: int = 0  # those of them at whose end it would have validated, and did not

@@ -70,7 +70,7 @@ def other_threads(evidence: Evidence, seen: Seen) -> list[str]:
 
 def _is_theirs(name: str) -> bool:
     """A thread of multiprocessing or torch, by the name it gives it."""
-    return name == "QueueFeederThread" or name.endswith(("(_serve)", "(_pin_memory_loop)"))
+    return name == "QueueFeederThread" or name.endswith(("(_serve)", "(_pin_memory_loop)", "(_handle_results)"))
 
 
 def same_lock(seen: Seen, waiting: list[Seen]) -> list[Seen]:

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import msgspec
 
+FORKED = ("multiprocessing/process.py", "multiprocess/process.py")  # the second is the copy that datasets.map uses
+
 
 class Frame(msgspec.Struct, frozen=True, omit_defaults=True):
     """One call on a stack. `locals` holds what torch and a few known libraries keep there, and a rank of the user's."""
@@ -142,7 +144,7 @@ def own_calls(frames: list[Frame]) -> list[Frame]:
     """Up to where a forked child's own begin."""
     found = []
     for frame in frames:
-        if frame.name == "_bootstrap" and "multiprocessing/process.py" in frame.file:
+        if frame.name == "_bootstrap" and frame.file.endswith(FORKED):
             break
         if not frame.native:
             found.append(frame)

@@ -45,7 +45,7 @@ def many(count: int, noun: str) -> str:
 def _plural(noun: str) -> str:
     if noun.endswith("y") and noun[-2] not in "aeiou":
         return f"{noun[:-1]}ies"
-    return f"{noun}es" if noun.endswith(("ch", "s", "x")) else f"{noun}s"
+    return f"{noun}es" if noun.endswith(("tch", "s", "x")) else f"{noun}s"
 
 
 def signal_name(status: int) -> str:

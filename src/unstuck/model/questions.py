@@ -90,9 +90,10 @@ def workers_of(evidence: Evidence, main: Process, loader: Loader) -> list[Proces
 def loader_name(loader: Loader) -> str:
     """The loader as its user knows it: by the line that made it."""
     dataset = loader.dataset.rpartition(".")[2] or "its dataset"
+    kind = "torchdata Loader" if loader.type.startswith("torchdata.nodes") else "DataLoader"
     if loader.created is None:
-        return f"the DataLoader over {dataset}"
-    return f"the DataLoader over {dataset} ({loader.created.file.rpartition('/')[2]}:{loader.created.line})"
+        return f"the {kind} over {dataset}"
+    return f"the {kind} over {dataset} ({loader.created.file.rpartition('/')[2]}:{loader.created.line})"
 
 
 def newest_loader(process: Process) -> Loader | None:

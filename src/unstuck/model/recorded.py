@@ -187,7 +187,8 @@ class Failure(msgspec.Struct, frozen=True, omit_defaults=True):
     shm_files: list[ShmFile] = []  # where there was no space left: the largest
     shm_count: int = 0  # and how many there were
     shapes: list[str] = []  # where a batch could not be collated: its samples one by one
-    unpicklable: list[str] = []  # where workers could not be started: "dataset.lock (_thread.lock)"
+    unpicklable: list[str] = []  # where workers were not started, or a batch not sent: "dataset.lock (_thread.lock)"
+    culprit: Place | None = None  # where the first of these is written, if it is a function
     descriptors: dict[str, int] = {}  # where they ran out: how many of which kind were open
     open_files: list[str] = []  # and some of the files
     descriptor_limit: int | None = None

@@ -7,6 +7,7 @@ from .frameworks import LIGHTNING, TRANSFORMERS, Framework
 from .phrases import many
 from .recorded import Loader, Process
 
+TRAINS = ("fit", "train")
 ARGUMENTS, WEB_LOADER = "TrainingArguments", "wds.WebLoader"  # makers of loaders that are told how
 IN_ARGUMENTS = {
     "num_workers": "dataloader_num_workers",
@@ -41,8 +42,9 @@ def once(loader: Loader) -> str:
 
 
 def framework_of(process: Process) -> Framework | None:
-    """The one that runs this process's loop, or did so last."""
-    return process.frameworks[-1] if process.frameworks else None
+    """The one that runs this process's loop, or did so last. One that only evaluates counts if no other trains."""
+    training = [one for one in process.frameworks if one.what in TRAINS]
+    return next(reversed(training or process.frameworks), None)
 
 
 def in_words_of(process: Process, plain: str, *, lightning: str = "", transformers: str = "") -> str:

@@ -23,7 +23,10 @@ BUSY = 0.5  # of a core
 TICK = 0.02  # seconds of processor time: below, the kernel's own counting shows
 POLLING = 0.03  # of a core: what a loop costs that asks every so many milliseconds whether something has changed
 ASKING = (LOCK_FILE, BUILDING, ENDING)
-MACHINERY = ("_feed", "_serve", "_pin_memory_loop", "_monitor_loop")  # threads of torch, multiprocessing and the like
+# Threads of torch, multiprocessing and the like.
+MACHINERY = (
+    "_feed", "_serve", "_pin_memory_loop", "_monitor_loop", "_handle_results", "_handle_tasks", "_handle_workers",
+)  # fmt: skip
 
 
 def main_stack(evidence: Evidence, pid: int) -> Stack | None:

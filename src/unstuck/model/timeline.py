@@ -8,6 +8,7 @@ from typing import NamedTuple
 from .beginning import Step
 from .evidence import Evidence
 from .feeding import feeding, on_the_way
+from .passing_over import in_words, passing_over
 from .phrases import duration, many, short, size
 from .questions import host_of, workers_of
 from .recorded import Loader, Process
@@ -63,7 +64,8 @@ def _of(evidence: Evidence, main: Process) -> Iterator[Step]:
         lasted = round(max(mark.ended - began, 0.0), 3)
         yield Step(main.rank, mark.name, round(began, 3), lasted, told=_usual(mark, began))
         at = max(mark.ended, at)
-    if main.first_step is None and not main.optimizer_steps and not any(one.batches > 1 for one in main.loaders):
+    given = any(one.batches > 1 for one in main.loaders) and not passing_over(main)
+    if main.first_step is None and not main.optimizer_steps and not given:
         yield from _going_on(evidence, main, at)
 
 
@@ -160,6 +162,7 @@ def _going_on(evidence: Evidence, main: Process, at: float) -> Iterator[Step]:
     """The stretch that the first step has not come out of."""
     now = max(evidence.looked_at or 0.0, main.last_sign, at) if main.alive else main.ended or main.last_sign
     name, told = _stands(evidence, main)
+    told = "; ".join([*(in_words(one) for one in passing_over(main)), *filter(None, [told])])
     if now > at:
         moving = "; ".join([told, *_moves(evidence, main)] if told else _moves(evidence, main))
         yield Step(main.rank, name, at, round(now - at, 3), going_on=main.alive, told=moving)

@@ -128,8 +128,9 @@ def _begins(one: Share, phase: Phase) -> int | None:
 
 
 def _is_through(one: Share) -> bool:
-    """It came to the end of its newest pass, and waits elsewhere or has ended."""
-    return not one.inside and not one.left and one.loader.passes > 0 and (one.stand.waits or one.stand.ended)
+    """It came to the end of its newest pass, and waits elsewhere, has ended, or was told to go when the others died."""
+    gone = one.stand.waits or one.stand.ended or one.stand.sent_away
+    return not one.inside and not one.left and one.loader.passes > 0 and gone
 
 
 def _has_more(other: Share, one: Share) -> bool:

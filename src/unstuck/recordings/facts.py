@@ -197,10 +197,13 @@ class Facts:
         )
 
     def _skipped(self, number: int) -> dict[str, Any]:
-        """Batches that were asked for before the first optimizer step, as far back as the ring goes."""
+        """Batches before the first optimizer step, and those passed over, as far back as the ring goes."""
         first = min((one[f.R_START] for one in self.noted(Kind.OPTIMIZER)), default=0)
         rows = self.recording.events(Kind.WAIT, number)
-        rows = rows[(rows[:, f.R_START] < first) & (rows[:, f.R_A] > 0)]
+        early = rows[:, f.R_START] < first
+        for one in self.noted(Kind.SKIPPING, number):
+            early |= (rows[:, f.R_START] >= one[f.R_START]) & (rows[:, f.R_A] < one[f.R_A])
+        rows = rows[early & (rows[:, f.R_A] > 0)]
         waited, bodies = int(rows[:, f.R_DURATION].sum()), int(rows[:, f.R_C].sum())
         skipped = Timing(count=len(rows), total=waited / 1e9) if len(rows) else Timing()
         return {"skipped": skipped, "skipped_bodies": bodies / 1e9}

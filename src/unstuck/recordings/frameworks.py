@@ -7,12 +7,13 @@ from typing import Any
 import msgspec
 
 from ..inside import format as f
-from ..inside.format import Kind
+from ..inside.format import SKIPPED_BITS, SKIPPED_BY_LOADER, Kind
 from ..model.buckets import Buckets, Note, Skipping
 from ..model.frameworks import LIGHTNING, TRANSFORMERS, Framework
 from ..model.recorded import Loader
 from ..model.speaking import ARGUMENTS
 from .loggers import Told
+from .reader import LOADER_KINDS, BoardEntry
 from .shards import decoded
 
 
@@ -67,8 +68,21 @@ def _note(facts: Told, one: list[int]) -> Note:
 
 
 def _skipping(facts: Told) -> list[Skipping]:
-    found = [entry for entry in facts.board if entry.kind == Kind.SKIPPING]
-    return [
-        Skipping(facts.recording.string(one.c), facts.at(one.since), one.a, one.b or None, ended=not one.d)
-        for one in found
-    ]
+    return [_passed_over(facts, entry) for entry in facts.board if entry.kind == Kind.SKIPPING]
+
+
+def _passed_over(facts: Told, one: BoardEntry) -> Skipping:
+    loader = next((each for each in facts.board if each.kind in LOADER_KINDS and each.key == one.key), None)
+    how, lasted, skipped = one.d & ((1 << SKIPPED_BITS) - 1), one.d >> SKIPPED_BITS, one.a
+    if how == SKIPPED_BY_LOADER and loader is not None and loader.since >= one.since:
+        skipped, lasted = min(loader.a, one.b), loader.since - one.since
+        how = 0 if skipped >= one.b or loader.kind == Kind.PASS_END else how
+    return Skipping(
+        facts.recording.string(one.c),
+        facts.at(one.since),
+        skipped,
+        one.b or None,
+        seconds=lasted / 1e9,
+        ended=not how,
+        loader=one.key,
+    )

@@ -11,6 +11,7 @@ import numpy.typing as npt
 from ..inside import format as f
 from ..inside.format import APART, Kind
 from ..model.between import (
+    CALLBACK,
     CHECKPOINT,
     COMPILE,
     ENDING,
@@ -105,8 +106,30 @@ def _work(facts: Timed, number: int, known: list[PassSeen], *extra: Stretch) -> 
     calls, keys = np.unique(called[:, f.R_KEY], return_inverse=True)
     starts = called[:, f.R_START]
     theirs = np.stack((starts, starts + called[:, f.R_DURATION], keys + len(names)), axis=1)
-    both = np.concatenate((ours, theirs))
-    return _apart(both, names + [named(facts.recording.string(int(one))) for one in calls])
+    names += [named(facts.recording.string(int(one))) for one in calls]
+    hooks = np.array([one.what == CALLBACK for one in names], dtype=bool)
+    return _filled(_apart(np.concatenate((ours, theirs[~hooks[theirs[:, 2]]])), names), theirs[hooks[theirs[:, 2]]])
+
+
+def _filled(inner: Work, hooks: Times) -> Work:
+    """With the hooks of callbacks, which have what is left of their time: what they call has a name of its own."""
+    if not len(hooks):
+        return inner
+    rest = [part for one in hooks.tolist() for part in _left(inner, *one)]
+    own = np.array(rest, dtype=np.int64).reshape(-1, 3)
+    both = np.concatenate((np.stack((inner.starts, inner.ends, inner.keys), axis=1), own))
+    return _apart(both, inner.names)
+
+
+def _left(inner: Work, begun: int, ended: int, key: int) -> Iterator[tuple[int, int, int]]:
+    """The parts of a stretch that nothing else covers."""
+    first, last = np.searchsorted(inner.ends, begun, side="right"), np.searchsorted(inner.starts, ended)
+    for one in range(int(first), int(last)):
+        if inner.starts[one] > begun:
+            yield begun, int(inner.starts[one]), key
+        begun = max(begun, int(inner.ends[one]))
+    if begun < ended:
+        yield begun, ended, key
 
 
 def _saves(facts: Timed) -> Iterator[Stretch]:

@@ -61,7 +61,8 @@ def _of_loader(facts: Recorded, number: int, board: BoardEntry) -> list[PassSeen
         begun[board.b] = PassSeen(number, board.b, since, before=board.d if board.kind == Kind.ITERATOR else 0)
     found = [begun[one] for one in sorted(begun)]
     ends = {one[f.R_B]: one for one in rows(facts, Kind.PASS_END, number)}
-    shut = {one[f.R_A]: one[f.R_START] for one in rows(facts, Kind.SHUTDOWN, number)}
+    # The first counts: a framework says that it leaves a pass, and its workers end when they end.
+    shut = {one[f.R_A]: one[f.R_START] for one in reversed(rows(facts, Kind.SHUTDOWN, number))}
     batches = _batches(facts, number) if any(one.number not in ends for one in found[:-1]) else {}
     for one, following in zip(found, [*found[1:], None], strict=True):
         end = ends.get(one.number)

@@ -53,16 +53,20 @@ class Board:
         return b"".join(guards) + steps + start
 
     def begun(self) -> bool:
-        """It has made a step, or a loader of its has given two batches."""
+        """It has made a step, or a loader of its has given two batches that it does not pass over."""
         if self._word(f.H_STEPS):
             return True
         data = self._read(self._board, self._entries * f.BOARD_ENTRY)
+        given: dict[int, int] = {}
+        passed_over: dict[int, int] = {}
         for at in range(0, len(data), f.BOARD_ENTRY):
             live = struct.unpack_from("<8Q", data, at)
-            (kind,) = struct.unpack_from("<Q", data, at + GUARDS + (live[0] & 1) * f.BOARD_COPY)
-            if live[0] and kind in LOADER and live[f.L_ONE] > 1:
-                return True
-        return False
+            copy = struct.unpack_from("<8Q", data, at + GUARDS + (live[0] & 1) * f.BOARD_COPY)
+            if live[0] and copy[f.B_KIND] in LOADER:
+                given[copy[f.B_KEY]] = live[f.L_ONE]
+            elif live[0] and copy[f.B_KIND] == Kind.SKIPPING:
+                passed_over[copy[f.B_KEY]] = copy[f.B_B]
+        return any(batches > 1 + passed_over.get(number, 0) for number, batches in given.items())
 
     def newest(self) -> tuple[int, int, int]:
         """Kind, key and time since when of what the process turned to last. Kind 0: nothing yet."""

@@ -32,6 +32,7 @@ DOING = {
     Kind.CALL: "in the loop's body",
     Kind.SOURCE: "reading data",
     Kind.SHUTDOWN: "ending its workers",
+    Kind.SKIPPING: "waiting for data",
 }
 
 

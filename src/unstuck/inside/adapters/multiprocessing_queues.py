@@ -7,8 +7,9 @@ from typing import Any
 
 from .. import exceptions
 from ..format import H_ROLE, ROLE_WORKER, Kind
-from ..guard import Guard
+from ..guard import Guard, clean
 from ..patching import Undo, replace, together
+from ..pickling import of_batch
 from ..process import process
 from ..recorder import clock
 
@@ -29,7 +30,11 @@ def _dumps(original: Any, guard: Guard) -> Any:
         if recorder is None or recorder.words[H_ROLE] != ROLE_WORKER:
             return original(cls, *args, **kwargs)
         start = clock()
-        data = original(cls, *args, **kwargs)
+        try:
+            data = original(cls, *args, **kwargs)
+        except Exception as error:
+            clean(error)
+            raise
         try:
             now = clock()
             recorder.total(recorder.total_slot(Kind.HANDOVER), now - start)
@@ -49,10 +54,17 @@ def _dropped(original: Any, guard: Guard) -> Any:
     def _on_queue_feeder_error(error: Exception, obj: Any) -> None:
         try:
             if process.recorder is not None:
-                exceptions.keep(error, "feeder")
+                exceptions.keep(error, "feeder", **_about(error, obj))
         except Exception as ours:
             if guard.theirs(ours):
                 raise
         original(error, obj)
 
     return _on_queue_feeder_error
+
+
+def _about(error: Exception, sent: Any) -> dict[str, Any]:
+    """A worker sends its batch's number with it; what another queue of the user's was to carry is none."""
+    if type(sent) is not tuple or len(sent) != 2 or type(sent[0]) is not int:
+        return {}
+    return {"batch": sent[0], **of_batch(sent[1], error)}

@@ -1,6 +1,7 @@
 """`torch.save`: what was saved, how long it took and how large it was, or why it failed.
 
-Each tensor that `torch.distributed.checkpoint` saves by it is none: a whole checkpoint of that has its own adapter.
+Each tensor that `torch.distributed.checkpoint` saves by it is none, nor what Lightning puts into memory before it
+writes it to a file: whole checkpoints of theirs have their own adapters.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from ..saves import saves
 
 MODULES = ("torch.serialization",)
 OWES = (Kind.SAVE,)
+LIGHTNING = "_atomic_save"
 PART = os.path.join("torch", "distributed", "checkpoint", "")
 
 
@@ -28,5 +30,6 @@ def _target(frame: FrameType, *args: Any, **kwargs: Any) -> object:
 
 
 def is_part(frame: FrameType) -> bool:
-    """Called by torch.distributed.checkpoint itself."""
-    return PART in frame.f_code.co_filename
+    """Called by torch.distributed.checkpoint itself, or by Lightning on its way to a file."""
+    code = frame.f_code
+    return PART in code.co_filename or (code.co_name == LIGHTNING and code.co_filename.endswith("cloud_io.py"))

@@ -38,6 +38,9 @@ from ...model.crowding import crowds
 from ...model.doing import FETCHING, WAITING
 from ...model.evidence import Evidence
 from ...model.loops import Loop, loops
+from ...model.node_loaders import is_of_nodes
+from ...model.node_loaders import remedy as remedy_of_nodes
+from ...model.node_loaders import why as why_of_nodes
 from ...model.phrases import duration, line, many, percent, short
 from ...model.questions import host_of, is_users, loader_name, training_loaders
 from ...model.recorded import Fetching, Loader, Process
@@ -101,6 +104,8 @@ def _cpus(evidence: Evidence, main: Process) -> int | None:
 
 def _why(loader: Loader, fetching: list[Fetching]) -> str:
     name = loader_name(loader)
+    if is_of_nodes(loader):
+        return f"{name} does not keep up, {why_of_nodes(loader)}."
     if loader.num_workers == 0:
         return f"{name} has num_workers=0, so the training process loads every batch itself."
     busy = _busy(fetching)
@@ -165,6 +170,8 @@ def _seen(loader: Loader, fetching: list[Fetching], *, crowded: bool) -> Iterato
 
 
 def _remedy(loader: Loader, fetching: list[Fetching], cpus: int | None, *, crowded: bool) -> Remedy:
+    if is_of_nodes(loader):
+        return Remedy(remedy_of_nodes(loader, cpus))
     if loader.num_workers and _busy(fetching) < IDLE:
         elsewhere = "Look at what comes with each batch: the sampler, a batch_sampler, pin_memory."
         return Remedy(HANDING if handing(fetching) > SHARE else elsewhere)

@@ -28,6 +28,8 @@ from ...model.questions import loader_name, user_line
 from ...model.recorded import Failure, Loader, Process
 from ...model.report import Finding, Remedy, Subject, Symptom
 from ...model.rule import rule
+from ...model.shard_errors import raised_over
+from ...model.shards import ShardError
 
 RAISED = ("fetch", "init")
 
@@ -41,8 +43,8 @@ def check(evidence: Evidence) -> Iterator[Finding]:
         raiser = f"{_what(failure)} {failure.type} in DataLoader {who(worker)}"
         yield Finding(
             cause=f"{raiser}, {_sample(failure)}: {_message(failure)}",
-            seen=list(_seen(failure, owner, count)),
-            remedy=_remedy(failure, owner),
+            seen=[*_seen(failure, owner, count), *_sample_of_shard(raised_over(failure, worker))],
+            remedy=_of_stage(raised_over(failure, worker)) or _remedy(failure, owner),
             node=worker.node,
             rank=worker.rank,
             worker=worker.worker,
@@ -109,6 +111,23 @@ def _seen(failure: Failure, owner: tuple[Process, Loader] | None, count: int) ->
         yield f"it worked for {loader_name(owner[1])}"
     if count > 1:
         yield f"{count} workers raised; this one was the first"
+
+
+def _sample_of_shard(error: ShardError | None) -> list[str]:
+    return [] if error is None else [f"in {error.stage} of sample {error.key} of {error.path}"]
+
+
+def _of_stage(error: ShardError | None) -> Remedy | None:
+    """A stage of webdataset's leaves single samples out by itself, where it is told so."""
+    if error is None:
+        return None
+    stage = "map(f" if error.stage == "map" else f"{error.stage}(…"
+    return Remedy(
+        f"Look at sample {error.key} of {error.path} first. If such samples are to be expected, leave them out where "
+        f"they fail: `.{stage}, handler=wds.warn_and_continue)`, or let the function return None. A "
+        "`.select(lambda x: x is not None)` behind it never sees them: the exception is raised before.",
+        [f"tar -tvf {error.path} | grep {error.key}"] if error.path.startswith("/") else [],
+    )
 
 
 def _subject(failure: Failure) -> Subject | None:

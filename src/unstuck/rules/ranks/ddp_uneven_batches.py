@@ -24,19 +24,17 @@ has ended unevenly and the run went on, and where ranks are seen to exchange sin
 from __future__ import annotations
 
 from collections.abc import Iterator
-from math import prod
 
 from ...model.evidence import Evidence
+from ...model.lengths_apart import lengths_apart
 from ...model.phrases import many, short
 from ...model.questions import loader_name
-from ...model.ranks import entry_name, listed, stand, told
+from ...model.ranks import listed, told
 from ...model.report import Finding, Remedy, Subject, Symptom
 from ...model.rule import rule
-from ...model.shares import Share, joins, shared_loaders
+from ...model.shares import Share
 from ...model.speaking import in_words_of
 from ...model.uneven import Apart, uneven
-
-AGREEING = ("all_reduce", "all_gather", "allgather", "broadcast")
 
 
 @rule(
@@ -60,7 +58,7 @@ def check(evidence: Evidence) -> Iterator[Finding]:
     if apart is not None:
         yield _stuck(apart)
         return
-    for shares in _lengths_differ(evidence):
+    for shares in lengths_apart(evidence):
         yield _will_be(shares)
         return
 
@@ -147,30 +145,6 @@ def _at_the_shortest(one: Share, steps: str) -> str:
         lightning=f"Trainer(limit_train_batches={steps})",
         transformers="TrainingArguments(max_steps=…)",
     )
-
-
-def _lengths_differ(evidence: Evidence) -> Iterator[list[Share]]:
-    """Loaders in their very first pass, of ranks that live and train with DDP."""
-    stands = stand(evidence)
-    alive = len(stands) > 1 and all(one.process is not None and one.process.alive for one in stands)
-    if evidence.stall is not None or not alive:
-        return
-    for shares in shared_loaders(stands):
-        lengths = {one.loader.length for one in shares}
-        if len(lengths) > 1 and None not in lengths and all(map(_trains_first_pass, shares)):
-            yield sorted(shares, key=lambda one: one.loader.length or 0)
-
-
-def _trains_first_pass(one: Share) -> bool:
-    ddp = any(each.kind == "DistributedDataParallel" for each in one.process.wrapped)
-    first = one.loader.passes == 1 and one.inside and one.loader.optimizer_steps > 0
-    return ddp and first and not joins(one) and not _agrees(one)
-
-
-def _agrees(one: Share) -> bool:
-    """The user's own code reduces or gathers single numbers: that is how ranks agree on where to stop."""
-    own = [each for each in one.process.collectives if entry_name(each) in AGREEING]
-    return any(prod(size) <= 1 for each in own for size in each.sizes)
 
 
 def _will_be(shares: list[Share]) -> Finding:

@@ -1,0 +1,50 @@
+"""What Lightning logs, every so many steps and after each validation: those values that are named like a loss.
+
+Where a logger of a library is used that has its own adapter, the value is told there.
+"""
+
+from __future__ import annotations
+
+from types import ModuleType
+from typing import Any
+
+from ..format import Kind
+from ..guard import Guard, clean
+from ..holdings import attributes_of
+from ..patching import Undo, replace
+from ..values import told_by_logger
+
+MODULES = (
+    "lightning.pytorch.trainer.connectors.logger_connector.logger_connector",
+    "pytorch_lightning.trainer.connectors.logger_connector.logger_connector",
+)
+OWES = (Kind.METRIC,)
+TELL_THEMSELVES = ("TensorBoard", "Wandb", "MLFlow")
+
+
+def install(module: ModuleType, guard: Guard) -> Undo:
+    connector = vars(module).get("_LoggerConnector") or module.LoggerConnector
+    return replace(connector, "log_metrics", lambda original: _log_metrics(original, guard))
+
+
+def _log_metrics(original: Any, guard: Guard) -> Any:
+    def log_metrics(self: Any, metrics: Any, *args: Any, **kwargs: Any) -> Any:
+        guard.quietly(_tell, self, metrics)
+        try:
+            return original(self, metrics, *args, **kwargs)
+        except Exception as error:
+            clean(error)
+            raise
+
+    return log_metrics
+
+
+def _tell(connector: Any, metrics: Any) -> None:
+    trainer = getattr(connector, "trainer", None)
+    loggers = attributes_of(trainer).get("_loggers") or ()
+    if type(metrics) is not dict or any(type(one).__name__.startswith(TELL_THEMSELVES) for one in loggers):
+        return
+    loop = getattr(getattr(trainer, "fit_loop", None), "epoch_loop", None)
+    step = attributes_of(loop).get("_batches_that_stepped")
+    for name, value in metrics.items():
+        told_by_logger(name, value, step)

@@ -1,0 +1,99 @@
+"""LitData: the chunks that each rank and worker goes through. They are cut up by samples, so that nobody has none."""
+
+from __future__ import annotations
+
+import sys
+from types import FrameType, ModuleType
+from typing import Any
+
+from ..format import Kind
+from ..guard import Guard, clean
+from ..holdings import attributes_of
+from ..patching import Undo, replace, together
+from ..process import process
+from ..shards import Part, part_of
+from ..weak import ByIdentity
+
+MODULES = ("litdata.streaming.dataset", "litdata.streaming.shuffle")
+OWES = (Kind.SHARDS,)
+
+# Asked for the order of the samples of a chunk, when its turn comes.
+SHUFFLES = ("NoShuffle", "FullShuffle", "WindowShuffle")
+
+
+def install(module: ModuleType, guard: Guard) -> Undo:
+    if module.__name__.endswith("shuffle"):
+        owners = [getattr(module, name) for name in SHUFFLES if hasattr(module, name)]
+        return together(*(replace(one, "__call__", lambda original: _chunk(original, guard)) for one in owners))
+    return replace(module.StreamingDataset, "__iter__", lambda original: _iterate(original, guard))
+
+
+def _iterate(original: Any, guard: Guard) -> Any:
+    def __iter__(self: Any) -> Any:
+        try:
+            iterator = original(self)
+        except Exception as error:
+            clean(error)
+            raise
+        if process.recorder is not None:
+            guard.quietly(_begin, self, sys._getframe(1))
+        return iterator
+
+    return __iter__
+
+
+def _begin(dataset: Any, frame: FrameType) -> None:
+    own = attributes_of(dataset)
+    ranks, workers = (attributes_of(own.get(name)).get("world_size") for name in ("distributed_env", "worker_env"))
+    chunks = own.get("worker_chunks")
+    part = part_of(
+        "litdata",
+        frame if workers == 1 else None,
+        name=str(attributes_of(own.get("input_dir")).get("path") or ""),
+        total=own.get("_shuffle_num_chunks"),
+        mine=len(chunks) if chunks is not None else None,
+        ranks=ranks,
+        workers=workers,
+        splitter="litdata",
+        steps=["files", *(["shuffle"] if own.get("shuffle") else [])],
+    )
+    if part is not None:
+        part.begins()
+        _parts.set(dataset, part)
+
+
+def _chunk(original: Any, guard: Guard) -> Any:
+    def __call__(self: Any, *args: Any, **kwargs: Any) -> Any:
+        if process.recorder is not None:
+            guard.quietly(_opens, sys._getframe(1))
+        try:
+            return original(self, *args, **kwargs)
+        except Exception as error:
+            clean(error)
+            raise
+
+    return __call__
+
+
+def _opens(frame: FrameType) -> None:
+    """The dataset asks from inside of its `__next__`, where the one before is through."""
+    dataset = frame.f_locals.get("self")
+    part = _parts.get(dataset) if frame.f_code.co_name == "__next__" else None
+    if part is None or part.recorder is not process.recorder:
+        return
+    own = attributes_of(dataset)
+    number, chunks = own.get("worker_next_chunk_index", 0), own.get("worker_chunks") or ()
+    if number:
+        part.finishes()
+    if number < len(chunks):
+        part.opens(_name_of(own.get("cache"), int(chunks[number])))
+
+
+def _name_of(cache: Any, chunk: int) -> str:
+    config = attributes_of(attributes_of(attributes_of(cache).get("_reader")).get("_config"))
+    known = config.get("_chunks")
+    one = known[chunk] if type(known) is list and chunk < len(known) else {}
+    return str(one.get("filename") or f"chunk {chunk}")
+
+
+_parts: ByIdentity[Part] = ByIdentity()

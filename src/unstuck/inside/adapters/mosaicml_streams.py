@@ -1,0 +1,107 @@
+"""MosaicML Streaming: the shards that each rank and worker goes through, and those that could not be had."""
+
+from __future__ import annotations
+
+from types import ModuleType
+from typing import Any
+
+from ..format import H_WORKERS, Kind
+from ..guard import Guard, clean
+from ..holdings import attributes_of
+from ..patching import Undo, replace, together
+from ..process import process
+from ..shards import Part, part_of
+from ..weak import ByIdentity
+
+MODULES = ("streaming.base.dataset",)
+OWES = (Kind.SHARDS,)
+
+MANY = 100_000  # samples of one worker: a few milliseconds
+
+
+def install(module: ModuleType, guard: Guard) -> Undo:
+    owner = module.StreamingDataset
+    return together(
+        replace(owner, "_get_work", lambda original: _get_work(original, guard)),
+        replace(owner, "prepare_shard", lambda original: _prepare(original, guard)),
+    )
+
+
+def _get_work(original: Any, guard: Guard) -> Any:
+    """The samples of an epoch are shared out: asked once for each, by every worker."""
+
+    def call(self: Any, *args: Any, **kwargs: Any) -> Any:
+        try:
+            samples = original(self, *args, **kwargs)
+        except Exception as error:
+            clean(error)
+            raise
+        if process.recorder is not None:
+            guard.quietly(_begin, self, samples)
+        return samples
+
+    return call
+
+
+def _begin(dataset: Any, samples: Any) -> None:
+    recorder = process.recorder
+    own = attributes_of(dataset)
+    shards, streams, world = own.get("shards"), own.get("streams"), attributes_of(own.get("_unique_worker_world"))
+    first = attributes_of(streams[0]) if type(streams) is list and streams else {}
+    part = part_of(
+        "streaming",
+        name=str(first.get("remote") or first.get("local") or ""),
+        total=len(shards) if shards is not None else None,
+        mine=_distinct(own.get("sample_offset_per_shard"), samples),
+        ranks=world.get("num_ranks"),
+        workers=recorder.words[H_WORKERS] if recorder is not None else 0,
+        splitter="streaming",
+        steps=["files", *(["shuffle"] if own.get("shuffle") else [])],
+    )
+    if part is None:
+        return
+    part.begins()
+    _parts.set(dataset, part)
+    if not len(samples):
+        part.ends(0)
+
+
+def _distinct(offsets: Any, samples: Any) -> int | None:
+    """How many shards these samples lie in. None: there are too many to count in passing."""
+    if not len(samples) or offsets is None or len(samples) > MANY:
+        return None if len(samples) else 0
+    return len(set(offsets.searchsorted(samples[samples >= 0], side="right").tolist()))  # -1 fills up the last batch
+
+
+def _prepare(original: Any, guard: Guard) -> Any:
+    """Threads of the library ask for the shards to come, unless they are there already; mostly for the same again."""
+
+    def prepare_shard(self: Any, shard_id: int, *args: Any, **kwargs: Any) -> Any:
+        part = None
+        if process.recorder is not None:
+            part = guard.result(_opens, self, shard_id)
+        try:
+            return original(self, shard_id, *args, **kwargs)
+        except Exception as error:
+            if part is not None:
+                guard.quietly(part.fails, error, "open")
+            clean(error)
+            raise
+
+    return prepare_shard
+
+
+def _opens(dataset: Any, shard_id: int) -> Part | None:
+    part = _parts.get(dataset)
+    if part is None or part.recorder is not process.recorder:
+        return None
+    name = f"shard {shard_id}"
+    shards = attributes_of(dataset).get("shards")
+    if shards is not None and shard_id < len(shards):
+        name = str(getattr(attributes_of(shards[shard_id]).get("raw_data"), "basename", name))
+    if name != part.path:
+        part.opens(name)
+    return part
+
+
+_parts: ByIdentity[Part] = ByIdentity()

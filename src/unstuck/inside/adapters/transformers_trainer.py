@@ -1,0 +1,160 @@
+"""The Trainer of transformers and all that are made of it: what it was told, its phases, and its callbacks' events.
+
+Its `CallbackHandler` has a function for every event, which goes through the callbacks. Those that are rare are wrapped,
+and each callback is timed in them. A step costs nothing.
+"""
+
+from __future__ import annotations
+
+import sys
+from types import ModuleType
+from typing import Any
+
+from ..format import Kind
+from ..guard import Guard, clean
+from ..loaders import done_with
+from ..modes import modes
+from ..patching import Undo, replace, together
+from ..preparing import base_of
+from ..trainers import Run, begin, is_through
+from ..transformers_events import Timed
+from ..transformers_facts import facts_of, is_missed, progress_of
+from ..values import told_by_logger
+
+MODULES = ("transformers.trainer", "transformers.trainer_callback")
+OWES = (Kind.FRAMEWORK, Kind.PHASE, Kind.CALL, Kind.PASS_END, Kind.METRIC)
+TELL_THEMSELVES = ("TensorBoard", "Wandb", "MLflow")
+CALLS = {"train": "training", "evaluate": "validation", "predict": "predict"}
+RARE = (
+    "on_train_begin", "on_train_end", "on_epoch_begin", "on_epoch_end", "on_evaluate", "on_predict", "on_save",
+    "on_push_begin",
+)  # fmt: skip
+
+
+def install(module: ModuleType, guard: Guard) -> Undo:
+    """What a version lacks is left out."""
+    if module.__name__ == "transformers.trainer_callback":
+        handler = module.CallbackHandler
+        logs = replace(handler, "on_log", lambda original: _log(original, guard))
+        return together(logs, *(_event(handler, name, guard) for name in RARE))
+    return together(*(_call(module.Trainer, name, guard) for name in CALLS))
+
+
+def _call(trainer: Any, name: str, guard: Guard) -> Undo:
+    def make(original: Any) -> Any:
+        def call(self: Any, *args: Any, **kwargs: Any) -> Any:
+            run = guard.result(_begins, self, name, sys._getframe(1))
+            try:
+                return original(self, *args, **kwargs)
+            except Exception as error:
+                clean(error)
+                raise
+            finally:  # also after Ctrl-C
+                if run is not None:
+                    guard.quietly(_ends, self, run, name)
+
+        return call
+
+    return replace(trainer, name, make)
+
+
+def _event(handler: Any, name: str, guard: Guard) -> Undo:
+    def make(original: Any) -> Any:
+        def event(self: Any, *args: Any, **kwargs: Any) -> Any:
+            timed = guard.result(_event_begins, self, name, args, guard)
+            try:
+                return original(self, *args, **kwargs)
+            except Exception as error:
+                if timed is not None:
+                    guard.quietly(timed.fails, error)
+                clean(error)
+                raise
+            finally:
+                if timed is not None:
+                    guard.quietly(timed.close)
+
+        return event
+
+    return replace(handler, name, make)
+
+
+def _log(original: Any, guard: Guard) -> Any:
+    def on_log(self: Any, *args: Any, **kwargs: Any) -> Any:
+        guard.quietly(_logged, self, args, kwargs)
+        try:
+            return original(self, *args, **kwargs)
+        except Exception as error:
+            clean(error)
+            raise
+
+    return on_log
+
+
+def _begins(trainer: Any, name: str, frame: Any) -> Run | None:
+    """A validation inside of a training is a phase of that."""
+    around = _run(trainer)
+    if around is not None and name != "train":
+        around.phase(CALLS[name])
+        return around
+    run = begin(facts_of(trainer, name), frame)
+    if run is not None:
+        _runs.append((trainer, run))
+        if name != "train":
+            run.phase(CALLS[name])
+    return run
+
+
+def _ends(trainer: Any, run: Run, name: str) -> None:
+    if name != "train":
+        run.validations += name == "evaluate"
+        run.phase_ends(CALLS[name])
+        done_with(base_of(getattr(getattr(trainer, "callback_handler", None), "eval_dataloader", None)))
+    if run.what == name:
+        run.missed += name == "train" and is_missed(trainer, run)
+        _runs[:] = [one for one in _runs if one[1] is not run]
+        run.ends()
+
+
+def _run(trainer: Any) -> Run | None:
+    return next((run for owner, run in reversed(_runs) if owner is trainer), None)
+
+
+def _event_begins(handler: Any, event: str, args: Any, guard: Guard) -> Timed:
+    run = next((run for trainer, run in reversed(_runs) if getattr(trainer, "callback_handler", None) is handler), None)
+    if run is not None and event in EVENTS:
+        EVENTS[event](run, handler, args)
+    return Timed(handler, event, guard)
+
+
+def _logged(handler: Any, args: Any, kwargs: Any) -> None:
+    """Values that are named like a loss; where a logger with an adapter of its own is used, that tells them."""
+    callbacks = getattr(handler, "callbacks", None) or ()
+    if any(type(one).__name__.startswith(TELL_THEMSELVES) for one in callbacks):
+        return
+    logs = args[3] if len(args) > 3 else kwargs.get("logs")
+    step = getattr(args[1], "global_step", None) if len(args) > 1 else None
+    for name, value in list(logs.items()) if type(logs) is dict else ():
+        told_by_logger(name, value, step)
+
+
+def _train_begins(run: Run, handler: Any, args: Any) -> None:
+    run.tells(**progress_of(handler, args))
+
+
+def _epoch_begins(run: Run, _handler: Any, _args: Any) -> None:
+    modes.evaluated = None  # it sets the model to train only when the first batch is there
+    run.phase("training")
+
+
+def _epoch_ends(run: Run, handler: Any, args: Any) -> None:
+    """All its batches are trained on. Where it validates once an epoch, that comes after its hooks."""
+    loader = getattr(handler, "train_dataloader", None)
+    known = is_through(loader)
+    run.phase_ends("training")
+    announced = progress_of(handler, args)["announced"]
+    short = known is not None and announced is not None and known < announced
+    run.epoch_ends(known, short=short)
+
+
+EVENTS = {"on_train_begin": _train_begins, "on_epoch_begin": _epoch_begins, "on_epoch_end": _epoch_ends}
+_runs: list[tuple[Any, Run]] = []  # that go on, the innermost last

@@ -1,0 +1,184 @@
+"""What a framework's trainer was told to do and how far it came; and its passes over loaders, of which it knows more.
+
+A trainer that knows how many batches there are never asks for one more: the loader alone does not see that a pass is
+over. And one that does not know takes a batch ahead, so that the loader is exhausted before the last is trained on.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterable
+from types import FrameType
+from typing import Any
+
+from .callbacks import does_nothing, name_of, place_of
+from .cursors import Cursor
+from .describe import user_line
+from .format import ROLE_MAIN, Kind
+from .holdings import attributes_of
+from .loaders import Entry, entry_of
+from .phases import Said, begins, ends
+from .preparing import base_of
+from .process import process
+from .recorder import Recorder, clock
+
+EPOCHS = 100  # that are told of one by one; then every tenth, and the last
+PLAIN = (int, float, bool, str)
+LONGEST = 200  # characters of a setting
+MANY = 64  # callbacks
+
+
+class Run:
+    """One call of a trainer: fit, train, test …"""
+
+    def __init__(self, recorder: Recorder, facts: dict[str, Any], frame: FrameType | None) -> None:
+        _count.append(None)
+        self.number, self.recorder, self.start = len(_count), recorder, clock()
+        self.what = facts.get("what", "")
+        self.epochs = self.validations = self.short = self.missed = 0
+        self.validated = 0  # `validations` when the newest epoch began
+        self.phases: dict[str, Said | None] = {}
+        self.tells(**facts, where=user_line(frame) if frame is not None else None)
+
+    def tells(self, **facts: Any) -> None:
+        """Add to what is known of it."""
+        if self.recorder is process.recorder:
+            text = self.recorder.intern(json.dumps(facts, ensure_ascii=False, default=str))
+            self.recorder.note(Kind.FRAMEWORK, self.number, clock(), 0, text)
+
+    def epoch_ends(self, delivered: int | None, *, short: bool = False, due: bool = False) -> None:
+        """`short`: there were fewer batches than announced. `due`: it would have validated at its end."""
+        self.epochs += 1
+        self.short += short
+        self.missed += short and due and self.validations == self.validated
+        self.validated = self.validations
+        if self.epochs <= EPOCHS or not self.epochs % 10:
+            self.tells(**self._progress(), **({} if delivered is None else {"delivered": delivered}))
+
+    def _progress(self) -> dict[str, int]:
+        names = ("epochs", "validations", "short", "missed")
+        return {name: getattr(self, name) for name in names}
+
+    def ends(self) -> None:
+        if self.recorder is process.recorder:
+            for name in list(self.phases):
+                self.phase_ends(name)
+            text = self.recorder.intern(json.dumps(self._progress()))
+            self.recorder.note(Kind.FRAMEWORK, self.number, self.start, clock() - self.start, text)
+
+    def phase(self, name: str) -> None:
+        if self.recorder is process.recorder and self.phases.get(name) is None:
+            self.phases[name] = begins(self.recorder, name)
+
+    def phase_ends(self, name: str) -> None:
+        said = self.phases.pop(name, None)
+        if said is not None and self.recorder is process.recorder:
+            ends(self.recorder, said)
+
+
+def begin(facts: dict[str, Any], frame: FrameType | None) -> Run | None:
+    """None when nothing records."""
+    recorder = process.recording(ROLE_MAIN)
+    return None if recorder is None else Run(recorder, facts, frame)
+
+
+def version_of(module: str) -> str:
+    found = getattr(sys.modules.get(module.partition(".")[0]), "__version__", "")
+    return found if type(found) is str else ""
+
+
+def settings_of(owner: object, names: Iterable[str]) -> dict[str, Any]:
+    """Those of these attributes that are plain values; of an enumeration its value."""
+    own = attributes_of(owner)
+    found = {name: _plain(own[name]) for name in names if name in own}
+    return {name: value for name, value in found.items() if type(value) in PLAIN}
+
+
+def _plain(value: Any) -> Any:
+    if any(one.__module__ == "enum" for one in type(value).__mro__):
+        value = value.value
+    if type(value) is str:
+        return value[:LONGEST]
+    return str(value) if type(value) is float and value in (float("inf"), float("-inf")) else value
+
+
+def own_hooks(owner: object, prefixes: tuple[str, ...], library: str = "") -> list[str]:
+    """Of its class and those above it that do something, and functions that were put into the object itself.
+
+    `library`: what its classes have is left out.
+    """
+    found = [name for name, value in attributes_of(owner).items() if name.startswith(prefixes) and callable(value)]
+    for kind in type(owner).__mro__:
+        if kind.__module__.partition(".")[0] != library:
+            found += [name for name, value in vars(kind).items() if name.startswith(prefixes) and callable(value)]
+    known = dict.fromkeys(found)
+    return [name for name in known if not does_nothing(function_of(owner, name))]
+
+
+def function_of(owner: object, name: str) -> object:
+    """As the class, or the object, has it: no property of the user's is asked."""
+    if name in attributes_of(owner):
+        return attributes_of(owner)[name]
+    return next((vars(kind)[name] for kind in type(owner).__mro__ if name in vars(kind)), None)
+
+
+def empty_hooks(owner: object, names: Iterable[str]) -> list[str]:
+    return [name for name in names if does_nothing(function_of(owner, name))]
+
+
+def callbacks_of(callbacks: object, prefixes: tuple[str, ...]) -> list[dict[str, Any]]:
+    found = []
+    for one in list(callbacks)[:MANY] if isinstance(callbacks, list) else ():
+        hooks = own_hooks(one, prefixes)
+        places = [place for name in hooks if (place := place_of(function_of(one, name))) is not None]
+        found.append({"name": name_of(one), "hooks": hooks, "where": places[0] if places else None})
+    return found
+
+
+def takes_ahead(loader: object) -> None:
+    """The trainer asks for the next batch before it trains on the one before, and says when it is through."""
+    entry = _entry(loader)
+    if entry is not None:
+        entry.handed_on = True
+
+
+def is_complete(loader: object) -> bool:
+    """The pass is over if the loader has given all that there are: a trainer that knows their number asks no more."""
+    entry = _entry(loader)
+    cursor = entry.cursor if entry is not None else None
+    if entry is None or cursor is None or not cursor.arrived or cursor.recorder is not process.recorder:
+        return True
+    if not cursor.exhausted and not (entry.length and cursor.batch >= entry.length):
+        return False
+    process.settle()
+    cursor.over(clock())
+    entry.handed_on = False
+    return True
+
+
+def is_through(loader: object) -> int | None:
+    """The trainer has done with this pass, whether there are more batches or not. How many came, if there are none."""
+    entry = _entry(loader)
+    if is_complete(loader):
+        return entry.cursor.batch if entry is not None and entry.cursor is not None else None
+    if entry is not None and entry.cursor is not None:
+        _left(entry, entry.cursor)
+        entry.handed_on = False
+    return None
+
+
+def _left(entry: Entry, cursor: Cursor) -> None:
+    """After fewer batches than there are: it was told to. Said like the end of workers, which may come much later."""
+    now = clock()
+    process.settle()
+    cursor.body_ends(now)
+    cursor.recorder.event(Kind.SHUTDOWN, entry.number, now, 0, cursor.number)
+
+
+def _entry(loader: object) -> Entry | None:
+    base = base_of(loader)
+    return entry_of(base) if "dataset" in attributes_of(base) else None
+
+
+_count: list[None] = []

@@ -1,0 +1,130 @@
+"""Hooks of callbacks and of models: what they cost a training, and one that does not come back."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from .alone import Alone, alone
+from .between import CALLBACK, LOGGER, Call, Part
+from .doing import OWN, doing
+from .evidence import Evidence
+from .glancing import glances_of, lines_of
+from .loggers import gets_on
+from .look import Seen, Stack
+from .places import Place
+from .recorded import Loader, Process
+from .standing import LONG, asleep, mains
+
+TIMES = 3  # what the longest so far took: a hook may take longer than ever
+A_MINUTE = 60.0  # seconds: longer than anybody sleeps on purpose
+EARLY = 0.5  # seconds by which two clocks of one rank may differ
+
+
+class Spent(NamedTuple):
+    """What one hook took of the training: between its epochs, or in the middle of them."""
+
+    main: Process
+    loader: Loader
+    part: Part  # all its times together
+    boundaries: float  # seconds of these between two passes
+
+    @property
+    def each(self) -> float:
+        return self.part.seconds / max(self.part.count, 1)
+
+
+def spent(main: Process, loader: Loader) -> list[Spent]:
+    """The most costly hook first. What a hook calls that is known by another name is not counted to it."""
+    between = [one for gap in loader.boundaries for one in gap.parts if one.what == CALLBACK]
+    inside = [one for one in loader.between if one.what == CALLBACK]
+    found: dict[tuple[str, Place | None], list[Part]] = {}
+    for one in [*between, *inside]:
+        found.setdefault((one.name, one.where), []).append(one)
+    return sorted(
+        (_spent(main, loader, name, where, own, between) for (name, where), own in found.items()),
+        key=lambda one: -one.part.seconds,
+    )
+
+
+def _spent(
+    main: Process, loader: Loader, name: str, where: Place | None, own: list[Part], between: list[Part]
+) -> Spent:
+    seconds = sum(one.seconds for one in own)
+    # A hook that calls something in its middle is two stretches of time, and one call.
+    calls = [one.timing.count for one in main.calls if (one.name, one.where) == (name, where)]
+    count = min([sum(one.count for one in own), *calls])
+    known = sum(one.seconds for one in own if one in between)
+    return Spent(main, loader, Part(CALLBACK, name, seconds, count, where), known)
+
+
+def met_at(evidence: Evidence, one: Spent) -> Place | None:
+    """The line at which the watcher met the main thread most often in these times, if that is inside of the hook."""
+    glances = [
+        each for gap in one.loader.boundaries for each in glances_of(evidence, one.main, gap.at, gap.at + gap.seconds)
+    ]
+    found = [where for where, _ in lines_of(glances)]
+    return next(iter(found), None)
+
+
+class Standing(NamedTuple):
+    """A hook that has not come back."""
+
+    main: Process
+    call: Call
+    seconds: float
+    stack: Stack
+    seen: Seen
+
+
+def never_back(evidence: Evidence) -> Standing | None:
+    """It goes on for much longer than ever, in code of its own, and does nothing."""
+    looked = evidence.looked_at
+    for seen, stack in mains(evidence) if looked is not None else ():
+        main = evidence.process(seen.pid)
+        call = open_hook(main) if main is not None else None
+        if main is None or call is None or call.since is None or looked is None or doing(stack) != OWN:
+            continue
+        seconds = looked - call.since
+        enough = max(LONG, TIMES * call.timing.longest, _patience(evidence, seen))
+        if seconds >= enough and not gets_on(evidence, seen) and not _logs(main):
+            return Standing(main, call, seconds, stack, seen)
+    return None
+
+
+def _patience(evidence: Evidence, seen: Seen) -> float:
+    """A sleep ends by itself; one that is begun again and again waits for something."""
+    task = seen.main_task
+    return 0.0 if not asleep(task) or (task.switches and evidence.stall is not None) else A_MINUTE
+
+
+def _logs(main: Process) -> bool:
+    """A logger inside of it does not come back: that has rules of its own."""
+    return any(one.what == LOGGER and one.since is not None for one in main.calls)
+
+
+def open_hook(main: Process) -> Call | None:
+    return next((one for one in main.calls if one.what == CALLBACK and one.since is not None), None)
+
+
+def alone_in_hook(evidence: Evidence) -> tuple[Alone, Call] | None:
+    """A collective that only some ranks call, and that they call from inside of a hook."""
+    found = alone(evidence)
+    main = found.who.process if found is not None else None
+    if found is None or main is None:
+        return None
+    moment = found.parting.first.at
+    around = [one for one in main.calls if one.what == CALLBACK and _covers(one, moment)]
+    return (found, around[0]) if around else None
+
+
+def _covers(call: Call, moment: float) -> bool:
+    """It was entered before and has not come back since, or only by an exception."""
+    if call.since is not None:
+        return call.since - EARLY <= moment
+    return bool(call.failed) and call.at - EARLY <= moment <= call.last + EARLY
+
+
+def hook_words(name: str) -> tuple[str, str]:
+    """Class and hook: `Upload`, `on_train_epoch_end`."""
+    owner, _, hook = name.rpartition(".")
+    return owner, hook

@@ -1,0 +1,1 @@
+"""Libraries that run the loop, stream the data or bring the datasets."""

@@ -1,0 +1,119 @@
+"""An epoch brings fewer batches than were announced, so the trainer never comes to the batch at which it validates.
+
+## What it looks at
+How many batches the framework was told that an epoch has, after which of them it validates, how many really came, and
+how many validations there were. A sanity check before the training does not count.
+
+## Why it happens
+Lightning validates after a batch with a certain number: by default the last, which is `len(train_dataloader)`. Where
+fewer come, the epoch ends without it, and nothing is said: no validation, no checkpoint by its metric, no early stop.
+transformers' Trainer with `eval_strategy="steps"` does the same when it never comes to that step. A `__len__` that
+rounds up, counts what is skipped later, or forgets that drop_last drops the rest of each worker is all it takes.
+
+## What to do
+Let `__len__` count what comes, or remove it: Lightning then looks one batch ahead and sees the end by itself. To have a
+validation at once, `limit_train_batches` or `val_check_interval` (`eval_steps`) with a number that is reached.
+
+## How sure it is
+Certain: it counts epochs that came to the end of their data, before the announced number, and had no validation. Epochs
+that were stopped (`max_steps`, early stopping), and those at whose end none was due, are left alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ...model.evidence import Evidence
+from ...model.frameworks import LIGHTNING, Framework
+from ...model.passes import each_once
+from ...model.phrases import many, short
+from ...model.questions import is_users, loader_name
+from ...model.recorded import Loader, Process
+from ...model.report import Finding, Remedy, Subject, Symptom
+from ...model.rule import rule
+
+
+@rule(
+    explains=Symptom.WRONG,
+    needs=("recording",),
+    outranks=("iterable-length-lies", "iterable-drop-last-per-worker"),
+    behind=("shard-read-errors", "handler-drops-shard-rest"),
+    foretells=True,
+)
+def check(evidence: Evidence) -> Iterator[Finding]:
+    yield from each_once(_judge(main, one) for main in evidence.mains() for one in main.frameworks)
+
+
+def _judge(main: Process, one: Framework) -> Finding | None:
+    if not one.missed or one.delivered is None or one.announced is None:
+        return None
+    loader = _loader(main, one)
+    name = loader_name(loader) if loader is not None else "its data"
+    return Finding(
+        cause=f"{_how_often(one)}: {one.name} was told that {name} has {one.announced:,} batches and validates after "
+        f"number {_after(one):,}, but only {one.delivered:,} come.",
+        seen=list(_seen(main, one, loader)),
+        remedy=_remedy(one, loader),
+        node=main.node,
+        rank=main.rank,
+        pid=main.pid,
+        where=loader.reads_at if loader is not None and is_users(loader.reads_at) else one.where,
+        subject=Subject("loader", name),
+    )
+
+
+def _loader(main: Process, one: Framework) -> Loader | None:
+    """The one that was trained on and fell short."""
+    trained = [loader for loader in main.loaders if loader.optimizer_steps > 0]
+    fell = [loader for loader in trained if any(each.batches == one.delivered for each in loader.ended)]
+    return next(iter(fell or trained), None)
+
+
+def _after(one: Framework) -> int:
+    return one.validates_after or one.announced or 0
+
+
+def _how_often(one: Framework) -> str:
+    if not one.validations:
+        return f"Validation never runs ({many(one.epochs, 'epoch')} so far)"
+    return f"Validation was left out in {one.missed:,} of {many(one.epochs, 'epoch')}"
+
+
+def _seen(main: Process, one: Framework, loader: Loader | None) -> Iterator[str]:
+    yield f"{many(one.epochs, 'epoch')} ended, {one.short:,} of them before the announced number of batches"
+    if one.validations:
+        yield f"{many(one.validations, 'validation')} were made, beside a sanity check"
+    if loader is not None:
+        size = f", batch_size={loader.batch_size}" if loader.batch_size else ""
+        dropped = ", drop_last=True" if loader.drop_last else ""
+        length = f"len(dataset) is {loader.dataset_length:,}, " if loader.dataset_length is not None else ""
+        yield f"{loader_name(loader)}: {length}{many(loader.num_workers, 'worker')}{size}{dropped}"
+    if not main.saved:
+        yield "no checkpoint was saved"
+
+
+def _remedy(one: Framework, loader: Loader | None) -> Remedy:
+    counts = _counts(loader)
+    if one.name != LIGHTNING:
+        return Remedy(
+            f"{counts}. To have it at once: TrainingArguments(eval_strategy='epoch'), or eval_steps that come."
+        )
+    return Remedy(
+        f"{counts}; or remove it: Lightning then looks one batch ahead and validates at the real end. To have it at "
+        f"once: Trainer(limit_train_batches={one.delivered})."
+    )
+
+
+def _counts(loader: Loader | None) -> str:
+    """Whose length is to be mended: of a stream the dataset's, else that of who puts the batches together."""
+    if loader is None:
+        return "Let its __len__ count what __iter__ yields"
+    if not loader.iterable:
+        owner = (loader.batch_sampler or loader.sampler or "the sampler").rpartition(".")[2]
+        place = f" ({short(loader.sampler_at)})" if is_users(loader.sampler_at) else ""
+        return f"Let {owner}.__len__ count the batches that its __iter__ yields{place}"
+    place = f" ({short(loader.reads_at)})" if is_users(loader.reads_at) else ""
+    dataset = loader.dataset.rpartition(".")[2] or "the dataset"
+    each = " in each worker" if loader.num_workers > 1 else ""
+    dropped = f", without what drop_last drops{each}" if loader.drop_last else ""
+    return f"Let {dataset}.__len__ count what __iter__ yields{place}{dropped}"

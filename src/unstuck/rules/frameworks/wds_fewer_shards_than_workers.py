@@ -1,0 +1,120 @@
+"""WebDataset has fewer shards than there are workers to read them: one gets none, and that is an error.
+
+## What it looks at
+The exception that ended the training: webdataset's own `check_empty` raised, in a process that no shard was left for.
+How many shards there are, how they were shared out over ranks and workers, and the line that made the dataset.
+
+## Why it happens
+webdataset gives each worker whole shards of its own: rank r of R takes every R-th, and worker w of W every W-th of
+those. With fewer shards than ranks times workers somebody has nothing to read. By default (`empty_check=True`) the
+library then raises.
+
+## What to do
+Fewer workers, more and smaller shards, or `resampled=True` with `.with_epoch(n)`, where every worker draws shards at
+random. `empty_check=False` only silences it: such a worker idles, and a rank without any shard holds up all others.
+
+## How sure it is
+Certain where the process that raised had no shard. The library says "perhaps you have fewer shards than workers" also
+where a worker had shards and none of them could be read: this rule is silent then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ...model.evidence import Evidence
+from ...model.phrases import line, many, said, short
+from ...model.questions import loader_name
+from ...model.recorded import Loader
+from ...model.report import Finding, Remedy, Subject, Symptom
+from ...model.rule import rule
+from ...model.shards import Shards
+from ...model.speaking import settings
+from ...model.web_shards import Refused, crew_size, newest, refused
+
+RAISES = "check_empty"
+
+
+@rule(
+    explains=Symptom.CRASHED,
+    needs=("recording",),
+    outranks=(
+        "worker-python-exception",
+        "uncaught-exception",
+        "rank-crash-cascade",
+        "main-killed",
+        "workers-without-shards",
+        "worker-finished-early",
+        "uneven-file-assignment",
+        "restart-loop",
+        "collective-timeout",
+        "collectives-out-of-step",
+        "ddp-uneven-batches",
+    ),
+)
+def check(evidence: Evidence) -> Iterator[Finding]:
+    found = refused(evidence, RAISES)
+    if found is None or found.shards is None or found.shards.mine != 0 or found.shards.opened:
+        return
+    one, shards = found.raised, found.shards
+    ranks, workers = crew_size(one.main, one.loader)
+    yield Finding(
+        cause=f"{_total(shards)} for {_crew(ranks, workers)}{_made(shards)}: none was left for {one.by}, and "
+        "webdataset's empty_check makes that an error.",
+        seen=list(_seen(evidence, found)),
+        remedy=_remedy(shards, ranks, workers, one.loader),
+        node=one.process.node,
+        rank=one.main.rank,
+        worker=one.process.worker,
+        pid=one.process.pid,
+        onset_s=one.failure.at,
+        where=shards.where or (one.loader.created if one.loader is not None else None),
+        subject=Subject("loader", loader_name(one.loader)) if one.loader is not None else None,
+    )
+
+
+def _total(shards: Shards) -> str:
+    if shards.total is None:
+        return "There are too few shards"
+    return f"There {'is' if shards.total == 1 else 'are'} only {many(shards.total, 'shard')}"
+
+
+def _crew(ranks: int, workers: int) -> str:
+    if ranks == 1:
+        return many(workers, "worker")
+    return f"{ranks} ranks with {many(workers, 'worker')} each" if workers > 1 else f"{ranks} ranks"
+
+
+def _made(shards: Shards) -> str:
+    return f" in the WebDataset of {short(shards.where)}" if shards.where is not None else ""
+
+
+def _seen(evidence: Evidence, found: Refused) -> Iterator[str]:
+    one = found.raised
+    yield f"{said(one.failure)} ({one.by})"
+    parts = [(each, newest(each)) for each in evidence.recording or ()]
+    known = [(each, shards) for each, shards in parts if shards is not None and shards.mine is not None]
+    told = [f"{_name(each.rank, each.worker)}: {shards.mine}" for each, shards in known[:8]]
+    if len(told) > 1:
+        yield f"shards of each: {', '.join(told)}"
+    if found.shards is not None and found.shards.where is not None:
+        yield f"the dataset was made at {line(found.shards.where)}"
+    if found.others:
+        yield f"{len(found.others) + 1} processes raised this; it was the first"
+
+
+def _name(rank: int | None, worker: int | None) -> str:
+    names = [f"rank {rank}" if rank is not None else "", f"worker {worker}" if worker is not None else ""]
+    return " ".join(one for one in names if one) or "the main process"
+
+
+def _remedy(shards: Shards, ranks: int, workers: int, loader: Loader | None) -> Remedy:
+    wanted = ranks * workers
+    most = (shards.total or 0) // ranks
+    shared = ", nodesplitter=None" if ranks > 1 else ""
+    draw = f"wds.WebDataset(urls, resampled=True{shared}, …).with_epoch(n)"
+    ways = [f"set {settings(loader, num_workers=most)}"] if workers > 1 and most else []
+    ways.append(f"let every worker draw shards at random, `{draw}`")
+    ways.append(f"write the data into {wanted:,} shards or a multiple of that")
+    text = "; or ".join(ways)
+    return Remedy(f"{text[:1].upper()}{text[1:]}. empty_check=False would only hide it: workers without shards idle.")

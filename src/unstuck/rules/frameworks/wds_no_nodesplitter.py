@@ -1,0 +1,125 @@
+"""WebDataset was not told how to share its shards out over the ranks, and refuses to begin.
+
+## What it looks at
+The exception that ended the training: it was raised by webdataset's own `single_node_only`. And the list of shards: how
+many there are, for how many ranks and workers, and the line that made the dataset.
+
+## Why it happens
+`WebDataset(...)` shares shards out over the workers of one process by itself. Over ranks it does not guess: as soon as
+there are two (WORLD_SIZE, or a process group), its default, `single_node_only`, raises at the first sample. A script
+that ran on one GPU meets this on its first start with torchrun, Slurm or a Trainer with devices=2.
+
+## What to do
+Say it: `nodesplitter=wds.split_by_node`, if there are at least as many shards as ranks times workers; every rank then
+has its own. Or `resampled=True, nodesplitter=None` with `.with_epoch(n)`: every rank draws shards at random, and all
+have epochs of the same length; `resampled=True` alone raises the same. `nodesplitter=None` alone makes every rank read
+everything.
+
+## How sure it is
+Certain: it is the only thing that this function of the library does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ...model.evidence import Evidence
+from ...model.phrases import line, many, said, short
+from ...model.questions import loader_name
+from ...model.report import Finding, Remedy, Subject, Symptom
+from ...model.rule import rule
+from ...model.web_shards import Refused, crew_size, refused, without
+
+RAISES = "single_node_only"
+
+
+@rule(
+    explains=Symptom.CRASHED,
+    needs=("recording",),
+    outranks=(
+        "worker-python-exception",
+        "uncaught-exception",
+        "rank-crash-cascade",
+        "main-killed",
+        "restart-loop",
+        "collective-timeout",
+        "collectives-out-of-step",
+    ),
+)
+def check(evidence: Evidence) -> Iterator[Finding]:
+    found = refused(evidence, RAISES)
+    if found is None:
+        return
+    one, shards = found.raised, found.shards
+    ranks, _ = crew_size(one.main, one.loader)
+    where = shards.where if shards is not None else None
+    made = f" ({short(where)})" if where is not None else ""
+    over = f"the {ranks} ranks" if ranks > 1 else "several ranks"
+    yield Finding(
+        cause=f"The WebDataset{made} has no nodesplitter: it was not told how to share its {_count(found)} out over "
+        f"{over}, and raises instead of giving all of them the same.",
+        seen=list(_seen(found)),
+        remedy=_remedy(found),
+        node=one.process.node,
+        rank=one.main.rank,
+        worker=one.process.worker,
+        pid=one.process.pid,
+        onset_s=one.failure.at,
+        where=where or (one.loader.created if one.loader is not None else None),
+        subject=Subject("loader", loader_name(one.loader)) if one.loader is not None else None,
+    )
+
+
+def _count(found: Refused) -> str:
+    total = found.shards.total if found.shards is not None else None
+    return "shards" if total is None else many(total, "shard")
+
+
+def _seen(found: Refused) -> Iterator[str]:
+    one = found.raised
+    yield f"{said(one.failure)} ({one.by})"
+    if found.shards is not None and found.shards.where is not None:
+        yield f"the dataset was made at {line(found.shards.where)}"
+    ranks, workers = crew_size(one.main, one.loader)
+    yield (
+        f"{many(ranks, 'rank')} with {many(workers, 'process')} each that would read"
+        if ranks > 1
+        else ("the library sees more than one rank")
+    )
+
+
+def _remedy(found: Refused) -> Remedy:
+    """With its numbers: where shards do not go round, sharing them out would only move the error."""
+    ranks, workers = crew_size(found.raised.main, found.raised.loader)
+    total = found.shards.total if found.shards is not None else None
+    share = "wds.WebDataset(urls, nodesplitter=wds.split_by_node, …)"
+    draw = "wds.WebDataset(urls, resampled=True, nodesplitter=None, …).with_epoch(n)"
+    if found.shards is not None and found.shards.resampled:
+        return Remedy(
+            f"Add nodesplitter=None: `{draw}`. Shards are drawn at random on every rank, so nothing has to be shared "
+            "out; with the same n on every rank, all have epochs of the same length."
+        )
+    if total is None or ranks == 1:
+        return Remedy(f"Make it with `{share}`, or draw shards at random on every rank, `{draw}`.")
+    short_of = without(total, ranks, workers)
+    if short_of:
+        return Remedy(
+            f"Draw shards at random on every rank, `{draw}`. Sharing them out, `nodesplitter=wds.split_by_node`, needs "
+            f"more shards: {total:,} for {ranks} ranks with {many(workers, 'worker')} each leave "
+            f"{many(short_of, 'process')} without any."
+        )
+    uneven = total % (ranks * workers)
+    text = (
+        f"Make it with `{share}`: each of the {ranks} ranks then reads {_each(total, ranks)} of the {total:,} shards."
+    )
+    if uneven:
+        text += (
+            f" {total:,} is no multiple of {ranks * workers}, so epochs end unevenly: put `.with_epoch(n)` behind the "
+            "loader, with the same n on every rank."
+        )
+    return Remedy(f"{text} Or draw shards at random on every rank, `{draw}`.")
+
+
+def _each(total: int, ranks: int) -> str:
+    least, most = total // ranks, -(-total // ranks)
+    return f"{least:,}" if least == most else f"{least:,} or {most:,}"

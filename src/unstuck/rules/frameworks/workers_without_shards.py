@@ -1,0 +1,120 @@
+"""The stream has fewer shards than the loader has workers, so some workers never load anything.
+
+## What it looks at
+For each worker of the loader's newest pass: how many shards of the stream it was given, as the library itself counts
+them (Hugging Face datasets), and how much the loop waits for data.
+
+## Why it happens
+The library gives every worker whole shards of its own: a file, or a piece of the dataset. Where there are fewer shards
+than workers, the rest come to the end of their stream at once and wait. With ranks it is the shards of one
+rank that count. `interleave_datasets` has only as many as its smallest source; some versions of datasets have only one
+after `shuffle()`; a single large file is one shard, however large it is.
+
+## What to do
+Have at least as many shards as ranks times workers, best a multiple of it: `to_iterable_dataset(num_shards=…)`, more
+and smaller files, `reshard()`. Or take as many workers as there are shards: the others only cost memory.
+
+## How sure it is
+Certain of the shards: they are counted in the workers. It speaks where the loop waits for data 30 % of the time: idle
+workers of a loader that keeps up harm nobody.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ...model.bottleneck import BUSY, gpu_busy
+from ...model.evidence import Evidence
+from ...model.passes import each_once
+from ...model.phrases import many, percent
+from ...model.questions import host_of, loader_name
+from ...model.recorded import Loader, Process
+from ...model.report import Finding, Remedy, Subject, Symptom
+from ...model.rule import rule
+from ...model.speaking import settings
+from ...model.streamed import Crew, computes, without_shards
+from ...model.waiting import fetching, waiting
+
+INTERLEAVED = "interleave_datasets"
+SHOWN = 8  # workers that are named one by one
+
+
+@rule(explains=Symptom.SLOW, needs=("recording",), outranks=("worker-finished-early", "dataloader-bound"))
+def check(evidence: Evidence) -> Iterator[Finding]:
+    yield from each_once(_judge(evidence, main, loader) for main in evidence.mains() for loader in main.loaders)
+
+
+def _judge(evidence: Evidence, main: Process, loader: Loader) -> Finding | None:
+    crew = without_shards(evidence, main, loader)
+    if crew is None or not waiting(loader).matters or (gpu_busy(evidence, main) or 0.0) >= BUSY:
+        return None
+    first, count = crew.idle[0], len(crew.idle)
+    return Finding(
+        cause=f"{count} of the {len(crew.workers)} workers of {loader_name(loader)} {'has' if count == 1 else 'have'} "
+        f"nothing to do: the stream has only {many(_shards(crew), 'shard')}{_of_rank(crew)}, and a worker takes whole "
+        f"ones. The loop waits for data {percent(waiting(loader).share)} of the time.",
+        seen=list(_seen(evidence, crew)),
+        remedy=_remedy(evidence, crew),
+        node=main.node,
+        rank=main.rank,
+        worker=first.worker,
+        pid=first.pid,
+        onset_s=loader.began,
+        where=loader.created,
+        subject=Subject("loader", loader_name(loader)),
+    )
+
+
+def _shards(crew: Crew) -> int:
+    return crew.shards.of_rank or len(crew.workers) - len(crew.idle)
+
+
+def _of_rank(crew: Crew) -> str:
+    ranks = crew.shards.ranks or 1
+    if ranks == 1 or crew.shards.total is None:
+        return ""
+    every = crew.shards.total == crew.shards.of_rank
+    whose = f"of which every rank reads one sample in {ranks}" if every else f"for each of {ranks} ranks"
+    return f" {whose}" if every else f" {whose} ({crew.shards.total:,} in all)"
+
+
+def _seen(evidence: Evidence, crew: Crew) -> Iterator[str]:
+    parts = [f"worker {one.worker}: {_mine(one)}" for one in crew.workers[:SHOWN]]
+    yield f"shards of each worker: {', '.join(parts)}"
+    samples = {one.pid: sum(each.samples for each in one.fetching) for one in crew.workers}
+    brought = [f"worker {one.worker}: {samples[one.pid]:,}" for one in crew.workers[:SHOWN]]
+    yield f"samples that each brought: {', '.join(brought)}"
+    worked = fetching(evidence, crew.main, crew.loader)
+    total, idle = sum(one.fetches.total for one in worked), sum(one.idle.total for one in worked)
+    if total:
+        yield f"those that have shards are loading {percent(total / (total + idle))} of their time"
+    if INTERLEAVED in crew.shards.steps:
+        yield f"{INTERLEAVED} has as many shards as the smallest of its sources"
+
+
+def _mine(worker: Process) -> str:
+    return str(sum(one.mine or 0 for one in worker.shards))
+
+
+def _remedy(evidence: Evidence, crew: Crew) -> Remedy:
+    shards, workers, ranks = _shards(crew), len(crew.workers), crew.shards.ranks or 1
+    fewer = f"{settings(crew.loader, num_workers=shards)} loads as fast as now and needs less memory"
+    host = host_of(evidence, crew.main)
+    if host is not None and 0 < host.cpus <= shards * ranks and computes(evidence, crew.main, crew.loader):
+        return Remedy(
+            f"Set {fewer}: the {many(shards, 'worker')} that load already use the {many(host.cpus, 'processor')}, so "
+            "more shards would not help. Make the samples cheaper, or prepare them beforehand."
+        )
+    return Remedy(f"{_more(crew, workers * ranks)}, so that all {workers} workers load. Or {fewer}.")
+
+
+def _more(crew: Crew, wanted: int) -> str:
+    """How more shards are had from this source."""
+    steps = crew.shards.steps
+    if INTERLEAVED in steps:
+        return f"Give every source of {INTERLEAVED} at least {wanted:,} shards"
+    if "to_iterable_dataset" in steps:
+        return f"Call to_iterable_dataset(num_shards={wanted}), or with a multiple of that"
+    if "generator" in steps:
+        return f"Hand the generator a list of {wanted:,} pieces or more, gen_kwargs={{'shards': […]}}"
+    return f"Split the data into {wanted:,} files or more, or try dataset.reshard(), which takes Parquet by row groups"

@@ -1,0 +1,118 @@
+"""Hooks that hold a training up and hooks that do not, validations that were left out: on evidence that is made up."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from unstuck.diagnose import report_on
+from unstuck.model.acquitted import acquitted
+from unstuck.model.between import CALLBACK, CHECKPOINT, Call, Gap, Part
+from unstuck.model.evidence import Evidence, Run
+from unstuck.model.frameworks import Callback, Framework
+from unstuck.model.places import Place
+from unstuck.model.recorded import Loader, Pass, Process, State
+from unstuck.model.report import Finding, Remedy
+from unstuck.model.timing import Timing
+
+LINE = Place("/code/train.py", 30, "on_train_epoch_end")
+FIT = Framework("Lightning", what="fit", module="Net", callbacks=[Callback("Plots"), Callback("Mail")], epochs=4)
+
+
+def trained(seconds: float, name: str = "Plots.on_train_epoch_end", framework: Framework = FIT, **more) -> Process:
+    """Four epochs in 40 seconds, with a hook of so many seconds between them."""
+    parts = [Part(CALLBACK, name, seconds, where=LINE), Part(CHECKPOINT, "torch.save", 0.5)]
+    gaps = [Gap(10.0 * number, seconds + 0.5, number, parts) for number in (1, 2, 3)]
+    loader = Loader(
+        1, batches=200, passes=4, optimizer_steps=200, states=[State(0.0, 1)], ended=[Pass(4, 50, 39.0)],
+        boundaries=gaps,
+    )  # fmt: skip
+    calls = [Call(CALLBACK, name, LINE, Timing(4, 4 * seconds, seconds), at=1.0, last=39.0)]
+    told = {"loaders": [loader], "calls": calls, "frameworks": [framework], **more}
+    return Process(node="node", pid=7, parent=1, role="main", ended=40.0, last_sign=40.0, **told)
+
+
+def roots(one: Process) -> list[Finding]:
+    report = report_on(Evidence(Run("run", status=0), recording=[one]))
+    return [each for each in report.findings if each.role == "root"]
+
+
+def test_a_hook_of_seconds_between_epochs_is_named_with_its_class_and_its_price():
+    (one,) = roots(trained(3.0))
+
+    assert one.rule == "callback-blocks-epoch-end"
+    assert one.where == LINE
+    assert "waits 3 s for the callback Plots.on_train_epoch_end (train.py:30): 9 s in 3 calls" in one.cause
+    assert "if trainer.current_epoch %" in one.remedy.text
+
+
+def test_a_hook_of_the_model_is_called_its_own():
+    (one,) = roots(trained(3.0, "Net.on_train_epoch_end"))
+
+    assert "the model's own Net.on_train_epoch_end" in one.cause
+    assert "if self.current_epoch %" in one.remedy.text
+
+
+@pytest.mark.parametrize("seconds", [0.2, 0.9])
+def test_a_hook_that_nobody_notices_is_left_alone(seconds):
+    assert roots(trained(seconds)) == []
+
+
+def test_remedies_speak_the_language_of_transformers():
+    (one,) = roots(trained(3.0, "Plots.on_epoch_end", Framework("transformers", what="train")))
+
+    assert "if round(state.epoch) %" in one.remedy.text
+
+
+def slow(rule: str = "epoch-boundary-gap") -> list[Finding]:
+    return [Finding("slow for another reason", [], Remedy("wait"), rule=rule, role="root", symptom="slow")]
+
+
+def test_hooks_that_cost_nothing_are_cleared_by_name_with_what_the_model_has_itself():
+    model = msgspec.structs.replace(FIT, hooks=["on_train_start"], empty=["validation_step"])
+
+    hooks, itself = acquitted(Evidence(Run("run"), recording=[trained(0.01, framework=model)]), slow())
+
+    assert hooks == (
+        "callbacks are not the cause: 2 callbacks (Plots, Mail) registered, 4 calls of hooks at the boundaries of "
+        "epochs took 40 ms in all, 0.1 % of the run"
+    )
+    assert itself == (
+        "the model Net: it has no hook of its own at the end of an epoch; validation_step does nothing; no call of "
+        "torch.cuda.synchronize by the training"
+    )
+
+
+def test_hooks_that_cost_something_or_go_on_are_not_cleared():
+    going = [Call(CALLBACK, "Plots.on_train_epoch_end", LINE, since=30.0)]
+
+    assert acquitted(Evidence(Run("run"), recording=[trained(3.0)]), slow()) == []
+    assert acquitted(Evidence(Run("run"), recording=[trained(0.01, calls=going)]), slow()) == []
+
+
+def test_nobody_suspects_hooks_where_the_time_is_lost_in_the_steps():
+    assert acquitted(Evidence(Run("run"), recording=[trained(0.01)]), slow("dataloader-bound")) == []
+
+
+def short(**facts) -> Process:
+    known = {"announced": 187, "validates_after": 187, "validates": True, "delivered": 186, "epochs": 3, **facts}
+    return trained(0.01, framework=msgspec.structs.replace(FIT, **known))
+
+
+def test_epochs_that_fall_short_of_the_batch_at_which_they_validate_are_told():
+    (one,) = roots(short(short=3, missed=3))
+
+    assert one.rule == "validation-never-runs"
+    assert one.cause.startswith("Validation never runs (3 epochs so far): Lightning was told that")
+    assert "has 187 batches and validates after number 187, but only 186 come." in one.cause
+    assert "Trainer(limit_train_batches=186)" in one.remedy.text
+
+
+def test_a_validation_that_is_only_sometimes_left_out_is_told_as_that():
+    (one,) = roots(short(short=1, missed=1, validations=2))
+
+    assert one.cause.startswith("Validation was left out in 1 of 3 epochs")
+
+
+def test_epochs_that_fall_short_and_validate_all_the_same_are_left_alone():
+    assert roots(short(short=3, missed=0, validations=3)) == []
