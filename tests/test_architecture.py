@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import sys
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -68,7 +69,12 @@ def sources(folder: Path = SRC) -> list[Path]:
 MODULES = {name_of(path) for path in sources()}
 
 
-def imports_of(path: Path) -> Iterator[Import]:
+@cache
+def imports_of(path: Path) -> list[Import]:
+    return list(_imports(path))
+
+
+def _imports(path: Path) -> Iterator[Import]:
     for node, when in walk(ast.parse(path.read_text()), "start"):
         if isinstance(node, ast.Import):
             for alias in node.names:
