@@ -10,7 +10,7 @@ import pytest
 from unstuck.model.evidence import Evidence
 from unstuck.model.frameworks import Callback, Framework
 from unstuck.model.recorded import Loader, Process
-from unstuck.model.speaking import in_words, in_words_of, once, settings, trainer_of
+from unstuck.model.speaking import framework_of, in_words, in_words_of, once, settings, trainer_of
 from unstuck.rules.discovery import all_rules
 
 KEPT = Path(__file__).parent / "rules" / "dataloader-bound" / "found.json"
@@ -43,6 +43,12 @@ def test_a_trainer_makes_its_loader_once_by_itself():
     assert "reload_dataloaders_every_n_epochs=0" in once(Loader(1, made_by="Scans.train_dataloader"))
 
 
+def test_a_trainer_that_only_evaluates_after_the_training_does_not_stand_for_the_run():
+    process = Process("n", 1, 0, "main", frameworks=[Framework("x", what="train"), Framework("x", what="evaluate")])
+
+    assert framework_of(process) == Framework("x", what="train")
+
+
 def test_the_newest_framework_decides_how_the_loop_is_spoken_of():
     process = Process("n", 1, 0, "main", frameworks=[Framework("Lightning"), Framework("transformers")])
 
@@ -56,6 +62,7 @@ def test_the_trainer_is_named_with_what_it_was_asked_for():
     known = msgspec.structs.replace(known, callbacks=[Callback("Stop")])
 
     assert in_words(known) == "Lightning 2.6.6: Trainer.fit(Net, datamodule=Scans), 1 callback"
+    assert in_words(Framework("transformers", what="train", module="Bert")) == "transformers: Trainer(Bert).train()"
 
 
 @pytest.mark.parametrize("maker", MAKERS)

@@ -61,8 +61,9 @@ def trainer_of(evidence: Evidence) -> str:
 
 
 def in_words(framework: Framework) -> str:
-    """`Lightning 2.6.6: Trainer.fit(Net, datamodule=Images), 3 callbacks`."""
-    inside = [framework.module or "…", f"datamodule={framework.data}" if framework.data else ""]
-    told = f"Trainer.{framework.what}({', '.join(one for one in inside if one)})" if framework.what else "Trainer"
+    """`Lightning 2.6.6: Trainer.fit(Net, datamodule=Images), 3 callbacks`; `transformers 5.2: Trainer(Net).train()`."""
+    model, what = framework.module or "…", framework.what
+    inside = f"{model}, datamodule={framework.data}" if framework.data else model
+    told = f"Trainer({model}).{what}()" if framework.name == TRANSFORMERS else f"Trainer.{what}({inside})"
     callbacks = f", {many(len(framework.callbacks), 'callback')}" if framework.callbacks else ""
     return f"{framework.name} {framework.version}".rstrip() + f": {told}{callbacks}"
