@@ -111,3 +111,16 @@ def test_what_is_passed_over_says_how_far_it_is():
         "passing over 120 of 400 batches that were trained before (accelerate.skip_first_batches), about 28 s left"
     )
     assert in_words(change(one, skipped=1)).endswith("(accelerate.skip_first_batches)")
+
+
+def test_an_item_that_a_process_of_torchdatas_nodes_could_not_send_is_named_as_such():
+    told = evidence(LOST, "found")
+
+    def of_nodes(one):
+        loaders = [change(each, type="torchdata.nodes.loader.Loader") for each in one.loaders]
+        failures = [change(each, batch=None, index=200) for each in one.failures]
+        return change(one, loaders=loaders, failures=failures)
+
+    (finding,) = found(LOST, change(told, recording=[of_nodes(one) for one in told.recording]))
+    assert finding.cause.startswith("Item 200 of the torchdata Loader over Sentences")
+    assert "out of the item:" in finding.remedy.text

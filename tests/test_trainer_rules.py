@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
+from test_rules import evidence
 from unstuck.diagnose import report_on
 from unstuck.model.acquitted import acquitted
 from unstuck.model.between import CALLBACK, CHECKPOINT, Call, Gap, Part
@@ -116,3 +117,23 @@ def test_a_validation_that_is_only_sometimes_left_out_is_told_as_that():
 
 def test_epochs_that_fall_short_and_validate_all_the_same_are_left_alone():
     assert roots(short(short=3, missed=0, validations=3)) == []
+
+
+def polling(*calls: Call) -> Evidence:
+    """A main thread that has slept again and again at one line of its own, while nothing else moved."""
+    told = evidence("stuck-in-user-code", "found")
+    change = msgspec.structs.replace
+    asleep = {"syscall": "clock_nanosleep", "wait_channel": "hrtimer_nanosleep", "switches": 9, "awaits": None}
+    seen = [
+        change(one, tasks=[change(task, **asleep) if task.tid == one.pid else task for task in one.tasks])
+        for one in told.processes or ()
+    ]
+    mains = [change(one, calls=list(calls)) if one.role == "main" else one for one in told.recording or ()]
+    return change(told, processes=seen, recording=mains)
+
+
+def test_sleeping_again_and_again_may_be_the_work_of_a_hook():
+    hook = Call(CALLBACK, "Plots.on_train_epoch_end", LINE, Timing(1, 0.1, 0.1), since=1.0)
+
+    assert [one.rule for one in report_on(polling()).findings] == ["stuck-in-user-code"]
+    assert report_on(polling(hook)).findings == []

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from running import Run
+from tiny_texts import GZIP
 
 from unstuck.model.recorded import Process
 from unstuck.model.shards import Shards
@@ -75,6 +76,19 @@ assert len(list(DataLoader(wds.WebDataset(urls, shardshuffle=False, handler=wds.
     assert error.rest_lost
     assert error.goes_on
     assert error.gave in (2, 3)
+
+
+def test_a_shard_whose_command_fails_counts_as_one_that_cannot_be_opened(recorded: Recorded) -> None:
+    """And by its own name, not by that of the shard before."""
+    run = recorded(
+        BEGIN
+        + """
+urls = ["pipe:cat " + write("a", 4), "pipe:cat /nowhere/b.tar 2>/dev/null", "pipe:cat " + write("c", 4)]
+assert len(list(wds.WebDataset(urls, shardshuffle=False, handler=wds.ignore_and_continue))) == 8
+"""
+    )
+    (error,) = only(run).errors
+    assert (error.path, error.stage, error.rest_lost) == ("pipe:cat /nowhere/b.tar 2>/dev/null", "open", False)
 
 
 def test_a_handler_that_sleeps_a_key_and_a_shard_are_told_of_a_sample_that_fails(recorded: Recorded) -> None:
@@ -183,3 +197,9 @@ def test_a_file_that_could_be_read_after_all_is_no_error(recorded: Recorded) -> 
     run = recorded(BEGIN + READS.replace("SECOND", "numpy.load(path)")).succeeded()
     assert [one for each in run.processes for one in errors(each)] == []
     assert [one.failed for each in run.processes for one in each.shards] == [0]
+
+
+def test_a_compressed_file_that_is_cut_off_is_told_and_what_tarfile_tries_is_not(recorded: Recorded) -> None:
+    run = recorded(GZIP).succeeded()
+    told = [each for one in run.processes for shards in one.shards for each in shards.errors]
+    assert [(one.type, one.path.rpartition(".")[2]) for one in told] == [("EOFError", "gz")]

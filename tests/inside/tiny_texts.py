@@ -83,8 +83,30 @@ class Archives(torch.utils.data.Dataset):
 for batch in torch.utils.data.DataLoader(Archives()):
     pass
 """
+GZIP = """
+import gzip, tarfile, torch
+
+class Lines(torch.utils.data.Dataset):
+    def __len__(self):
+        return 1
+    def __getitem__(self, index):
+        with tarfile.open(__file__ + ".tar.xz", "w:xz"):
+            pass
+        tarfile.open(__file__ + ".tar.xz").close()
+        with gzip.open(__file__ + ".gz", "wb") as file:
+            file.write(bytes(range(256)) * 100)
+        with open(__file__ + ".gz", "r+b") as file:
+            file.truncate(200)
+        try:
+            return gzip.open(__file__ + ".gz").read()
+        except EOFError:
+            return 0
+
+for batch in torch.utils.data.DataLoader(Lines()):
+    pass
+"""
 TEXTS = {"pyarrow": DOCUMENTS + USED, "transformers": TRANSFORMERS, "datasets": DATASETS, "filelock": FILELOCK}
-TEXTS |= {"webdataset": WEBDATASET, "tarfile": TARFILE}
+TEXTS |= {"webdataset": WEBDATASET, "tarfile": TARFILE, "gzip": GZIP}
 RUNS = dict.fromkeys(("tokenizers_encode", "tiktoken_encode"), "pyarrow")
 IMPORTS = {
     "pyarrow": "pyarrow.parquet",
@@ -95,4 +117,5 @@ IMPORTS = {
     "filelock": "filelock",
     "webdataset": "webdataset",
     "tarfile": "tarfile",
+    "gzip": "gzip",
 }

@@ -78,6 +78,8 @@ class Walk:
         """`answer`: what the handler said; None if it raised."""
         code, variables = frame.f_code.co_name, frame.f_locals
         stage = "open" if code in OPENING else "read" if code in READING else _stage(code, variables)
+        if code == READING[1] and _holds_nothing(variables):
+            stage = "open"  # so that nothing is read of it: a command that fails is opened all the same
         raised = answer is None
         lost = stage == "read" and (code == READING[1] or _in_tarfile(error))
         if lost:
@@ -194,11 +196,18 @@ def _in_tarfile(error: BaseException) -> bool:
     return False
 
 
+def _holds_nothing(variables: dict[str, Any]) -> bool:
+    """Not a single file came out of the archive that is being read."""
+    sample = variables.get("sample")
+    return type(sample) is not dict or sample.get("__url__") != variables.get("url")
+
+
 def _about(variables: dict[str, Any], stage: str) -> dict[str, str]:
     """Shard and sample, from the function that asked the handler."""
     sample = variables.get("sample")
     told = sample if type(sample) is dict else {}
-    path = told.get("__url__") or (variables.get("url") if stage == "open" else None)
+    current = variables.get("url") if stage in ("open", "read") else None  # the sample may be of the shard before
+    path = current or told.get("__url__")
     found = {"path": path, "key": told.get("__key__")}
     return {name: value for name, value in found.items() if type(value) is str and value}
 

@@ -85,16 +85,15 @@ def never_back(evidence: Evidence) -> Standing | None:
         if main is None or call is None or call.since is None or looked is None or doing(stack) != OWN:
             continue
         seconds = looked - call.since
-        enough = max(LONG, TIMES * call.timing.longest, _patience(evidence, seen))
+        enough = max(LONG, TIMES * call.timing.longest, _patience(seen))
         if seconds >= enough and not gets_on(evidence, seen) and not _logs(main):
             return Standing(main, call, seconds, stack, seen)
     return None
 
 
-def _patience(evidence: Evidence, seen: Seen) -> float:
-    """A sleep ends by itself; one that is begun again and again waits for something."""
-    task = seen.main_task
-    return 0.0 if not asleep(task) or (task.switches and evidence.stall is not None) else A_MINUTE
+def _patience(seen: Seen) -> float:
+    """A sleep ends by itself, and one that is begun again and again may well be work: a hook has much of it."""
+    return A_MINUTE if asleep(seen.main_task) else 0.0
 
 
 def _logs(main: Process) -> bool:
@@ -104,6 +103,11 @@ def _logs(main: Process) -> bool:
 
 def open_hook(main: Process) -> Call | None:
     return next((one for one in main.calls if one.what == CALLBACK and one.since is not None), None)
+
+
+def in_hook(evidence: Evidence, seen: Seen) -> bool:
+    main = evidence.process(seen.pid)
+    return main is not None and open_hook(main) is not None
 
 
 def alone_in_hook(evidence: Evidence) -> tuple[Alone, Call] | None:

@@ -64,7 +64,12 @@ def _dropped(original: Any, guard: Guard) -> Any:
 
 
 def _about(error: Exception, sent: Any) -> dict[str, Any]:
-    """A worker sends its batch's number with it; what another queue of the user's was to carry is none."""
-    if type(sent) is not tuple or len(sent) != 2 or type(sent[0]) is not int:
+    """A worker sends its batch's number with it, one of torchdata's nodes its item's, behind it.
+
+    What another queue of the user's was to carry is neither.
+    """
+    if type(sent) is not tuple or len(sent) != 2:
         return {}
-    return {"batch": sent[0], **of_batch(sent[1], error)}
+    if type(sent[0]) is int:
+        return {"batch": sent[0], **of_batch(sent[1], error)}
+    return {"index": sent[1], **of_batch(sent[0], error)} if type(sent[1]) is int else {}

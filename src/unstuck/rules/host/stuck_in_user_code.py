@@ -24,6 +24,7 @@ from collections.abc import Iterator
 from ...model.culprit import awaited, calls, culprit, found, state
 from ...model.doing import OWN, doing, waits_for_user
 from ...model.evidence import Evidence
+from ...model.hooks import in_hook
 from ...model.look import Seen, Stack
 from ...model.phrases import duration
 from ...model.report import Finding, Remedy, Symptom
@@ -90,12 +91,14 @@ def _stands(evidence: Evidence, seen: Seen, stack: Stack) -> bool:
 def _patience(evidence: Evidence, seen: Seen, stack: Stack) -> float:
     """A sleep ends by itself. One that is begun again and again, over one sample or one stall, waits for something.
 
-    So does a thread or a child that sleeps while the main thread waits: it may well be the one that is waited for.
+    So does a thread or a child that sleeps while the main thread waits: it may well be the one that is waited for. In a
+    framework's hook it may be the hook's work.
     """
     task, stall = seen.main_task, evidence.stall
     if not asleep(task) and not _somebody_sleeps(evidence, seen):
         return LONG
-    if asleep(task) and task.switches and (stall is not None or same_sample(stack)):
+    again = asleep(task) and task.switches and (stall is not None or same_sample(stack))
+    if again and not in_hook(evidence, seen):
         return LONG
     return max(stall.patience if stall is not None else A_MINUTE, A_MINUTE)
 

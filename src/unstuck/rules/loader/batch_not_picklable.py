@@ -26,6 +26,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from ...model.evidence import Evidence
+from ...model.node_loaders import is_of_nodes
 from ...model.owners import owner_of
 from ...model.phrases import duration, many, said, short, who
 from ...model.questions import loader_name
@@ -88,7 +89,7 @@ def _lost(evidence: Evidence, main: Process) -> Lost | None:
             failed += [(one, worker, owner.loader) for one in worker.failures if _counts(main, owner.loader, one)]
     if not failed:
         return None
-    failure, worker, loader = min(failed, key=lambda one: one[0].batch or 0)
+    failure, worker, loader = min(failed, key=lambda one: (one[0].batch or 0, one[0].at))
     return Lost(failure, worker, main, loader, len(failed))
 
 
@@ -102,11 +103,13 @@ def _waits(evidence: Evidence, main: Process, loader: Loader, worker: Process) -
 
 def _counts(main: Process, loader: Loader, one: Failure) -> bool:
     """Of the pass that goes on, and not yet delivered; not for lack of memory or descriptors."""
-    if one.how != "feeder" or one.batch is None or any(word in one.message for word in RESOURCES):
+    number = one.batch if not is_of_nodes(loader) else one.index
+    if one.how != "feeder" or number is None or any(word in one.message for word in RESOURCES):
         return False
     began = max((each.at for each in main.phases if each.loader == loader.number and not each.told), default=0.0)
     workers_first = loader.starts.longest + 1.0  # seconds: the first workers fetch while the last ones are started
-    return one.at >= began - workers_first and (one.batch >= loader.pass_batches or not loader.in_order)
+    awaited = one.batch is None or one.batch >= loader.pass_batches or not loader.in_order
+    return one.at >= began - workers_first and awaited
 
 
 def _finding(evidence: Evidence, lost: Lost) -> Finding:
@@ -122,7 +125,7 @@ def _finding(evidence: Evidence, lost: Lost) -> Finding:
         pid=lost.worker.pid,
         onset_s=failure.at,
         where=failure.culprit or loader.created,
-        subject=Subject("batch", str(failure.batch)),
+        subject=Subject("batch" if failure.batch is not None else "sample", str(_number(failure))),
         symptom=(Symptom.CRASHED if ended else Symptom.STUCK).value,
     )
 
@@ -133,14 +136,23 @@ def _cause(lost: Lost, *, timed_out: bool) -> str:
     waits = "waited for it until its timeout" if timed_out else "waits for it for ever"
     rank = f" of rank {lost.main.rank}" if lost.main.rank is not None else ""
     return (
-        f"Batch {lost.failure.batch} of {loader_name(lost.loader)} was made and then dropped, because {what} cannot be "
+        f"{_name(lost.failure)} of {loader_name(lost.loader)} was made and then dropped, because {what} cannot be "
         f"pickled: the loop{rank} {waits}."
     )
 
 
+def _number(failure: Failure) -> int | str | None:
+    return failure.batch if failure.batch is not None else failure.index
+
+
+def _name(failure: Failure) -> str:
+    """Workers of a DataLoader send batches, those of torchdata's nodes items."""
+    return f"{'Batch' if failure.batch is not None else 'Item'} {_number(failure)}"
+
+
 def _seen(evidence: Evidence, lost: Lost) -> Iterator[str]:
     failure, loader = lost.failure, lost.loader
-    yield f"{who(lost.worker)}, in the thread that sends its batches: {said(failure)}"
+    yield f"{who(lost.worker)}, in the thread that sends what it made: {said(failure)}"
     if failure.culprit is not None:
         yield f"that function is written at {short(failure.culprit)}"
     for one in failure.unpicklable[1:]:
@@ -151,15 +163,17 @@ def _seen(evidence: Evidence, lost: Lost) -> Iterator[str]:
     had = many(loader.pass_batches, "batch") if loader.pass_batches else "no batch"
     yield f"the loop had {had} in this pass and has waited {duration(max(end - loader.now_since, 0.0))} for the next"
     if lost.batches > 1:
-        yield f"at least {many(lost.batches, 'batch')} of it were dropped that way"
+        what = "batch" if failure.batch is not None else "item"
+        yield f"at least {many(lost.batches, what)} of it were dropped that way"
 
 
 def _remedy(failure: Failure, loader: Loader) -> Remedy:
     names = [one.partition(" (")[0] for one in failure.unpicklable]
-    by = f" that {_collates(loader)} returns" if loader.collate_fn else ""
+    by = f" that {_collates(loader)} returns" if loader.collate_fn and failure.batch is not None else ""
+    whole = "batch" if failure.batch is not None else "item"
     if not names:
         return Remedy(
-            f"Let the batch{by} hold tensors, numbers, strings, and lists and dicts of them only. To see what is in "
+            f"Let the {whole}{by} hold tensors, numbers, strings, and lists and dicts of them only. To see what is in "
             "the way: pickle.dumps(next(iter(DataLoader(..., num_workers=0))))."
         )
     first, kind = names[0], failure.unpicklable[0]
@@ -167,17 +181,17 @@ def _remedy(failure: Failure, loader: Loader) -> Remedy:
         return Remedy(f"Hand over {first}.detach(), or compute it under `with torch.no_grad():`.")
     if CLASS in kind:
         return Remedy(
-            f"Define the class of {first} at the top of a module, outside of any function; or let the batch{by} hold "
+            f"Define the class of {first} at the top of a module, outside of any function; or let the {whole}{by} hold "
             "its plain values instead: tensors, numbers, strings, lists and dicts of them."
         )
     if any(mark in kind for mark in INSIDE_FUNCTION):
         return Remedy(
-            f"Take {first} out of the batch{by}: hand over the plain values it works with (lengths, names, numbers), "
+            f"Take {first} out of the {whole}{by}: hand over the plain values it works with (lengths, names, numbers), "
             "and call the function in the training loop. Or define it at the top of a module, where functools.partial "
             "can carry values along."
         )
     return Remedy(
-        f"Take {first} out of the batch{by}: read what is needed from it in the worker and hand over the result, as "
+        f"Take {first} out of the {whole}{by}: read what is needed from it in the worker and hand over the result, as "
         "tensors, numbers, strings, lists or dicts."
     )
 
