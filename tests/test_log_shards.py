@@ -20,6 +20,8 @@ if __name__ == "__main__":
     words = wds.WebDataset(urls, shardshuffle=False, handler=wds.ignore_and_continue)
     for sample in wds.WebLoader(words, batch_size=None, num_workers=2):
         pass
+    for epoch in range(2):
+        list(wds.WebLoader(words, batch_size=None, num_workers=0))
 """
 
 
@@ -31,10 +33,11 @@ def test_files_of_each_worker_and_errors_of_shards_are_lines_that_can_be_searche
     lines = [line for path in tmp_path.rglob("debug_rank0_*.log") for line in path.read_text().splitlines()]
     assert sum("[Rank 0 Worker 0/2] Processing 2/4 files from " in line for line in lines) == 1
     assert sum("[Rank 0 Worker 1/2] Processing 2/4 files from " in line for line in lines) == 1
-    (error,) = [line for line in lines if "[ERROR]" in line]
+    (error,) = [line for line in lines if "[ERROR]" in line and "Worker" in line]
     assert "[Rank 0 Worker 0] Error opening shard" in error
     assert "ignore_and_continue went on, the whole shard is left out" in error
     assert (
         sum("[Rank 0 Worker 1] went through 2 files of " in line and line.endswith("samples: 8") for line in lines) == 1
     )
     assert "[Rank 0 Worker 0] COMPLETED iteration, total samples: 4" in "".join(lines)
+    assert sum(line.endswith("[Rank 0] COMPLETED iteration, total samples: 12") for line in lines) == 2

@@ -23,6 +23,7 @@ PLAIN = {
     "healthy-memory-map-growth", "healthy-notebook", "healthy-shuffle-buffer", "healthy-validation-all-ranks",
     "healthy-ddp-even", "healthy-resume-fast-forward", "healthy-first-batch-token-buffer", "healthy-long-validation",
     "healthy-torch-compile-warmup", "healthy-resume-stateful",
+    "healthy-lightning-demos", "healthy-transformers-example",
 }  # fmt: skip
 
 VARIANT = pytest.mark.variant  # a further form of what has a scenario already: on request only

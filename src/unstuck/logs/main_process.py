@@ -21,6 +21,7 @@ from .marks import Marks
 from .passes import Loader, Pass
 from .sample_times import KINDS, SampleTimes
 from .settings import Settings
+from .shards import ShardLines
 from .sources import Sources
 from .tail import LOADERS, Entry, Record, Tail
 
@@ -190,11 +191,16 @@ class MainProcess:
         now.batches, now.after = one.a, one.c
         self._marks.ends(now, at, left=False)
         logged = self._logging.ends(now.number, loader.number, at, at - now.begun)
-        if not now.samples:  # workers say so themselves
-            return logged
-        total = f"{now.samples}" if now.fetches == now.batches else f"unknown, {now.samples} seen (events are missing)"
+        total = self._counted(now)
         text = f"{self.name} COMPLETED iteration, total samples: {total}"
-        return [*logged, Line(at, INFO, "data", text, main=False)]
+        return [*logged, *([Line(at, INFO, "data", text, main=False)] if total else [])]
+
+    def _counted(self, now: Pass) -> str:
+        """Empty where workers say so themselves. Of ready-made batches, the files they are made of know."""
+        made = next((one.taken() for one in self._parts if isinstance(one, ShardLines)), 0)
+        if not now.samples:
+            return f"{made or ''}"
+        return f"{now.samples}" if now.fetches == now.batches else f"unknown, {now.samples} seen (events are missing)"
 
     def _shutdown(self, one: Record) -> list[Line]:
         """The workers of a pass are ended: because it has come to its end, which is told next, or was left."""

@@ -13,6 +13,7 @@ from .tail import Entry, Record, Tail
 
 READERS = "readers"
 HALF = (1 << 32) - 1
+ALONE = "single_node_only"  # what webdataset has in place of a splitter, to refuse several ranks
 WHAT = {"open": "Error opening shard", "read": "Error reading shard", "group": "Error reading shard"}
 
 
@@ -24,6 +25,12 @@ class ShardLines:
     def __init__(self, tail: Tail) -> None:
         self.name = ""  # how the process is called in its lines
         self._tail = tail
+        self._samples = 0  # of passes that have ended, and were not asked for yet
+
+    def taken(self) -> int:
+        """Samples of the passes over all lists that have ended since it was asked last."""
+        samples, self._samples = self._samples, 0
+        return samples
 
     def readers(self) -> dict[int, Callable[[Record], list[Line]]]:
         return {Kind.SHARDS: self._shards, Kind.SHARD_ERROR: self._error}
@@ -41,6 +48,7 @@ class ShardLines:
             return []
         whole = known.get("name") or known.get("library")
         if one.duration:
+            self._samples += one.c
             own = one.b & HALF
             files = many(own - 1, "file") if own else "all its files"
             lasted = duration(one.duration / 1e9)
@@ -49,7 +57,8 @@ class ShardLines:
         mine, total = known.get("mine"), known.get("total")
         shown = f"{'?' if mine is None else mine}/{'?' if total is None else total}"
         drawn = ", drawn at random with replacement" if known.get("resampled") else ""
-        shared = f", shared out by {known['splitter']}" if known.get("splitter") else ""
+        splitter = known.get("splitter")
+        shared = f", shared out by {splitter}" if splitter and splitter != ALONE else ""
         text = f"{self._whole_name()} Processing {shown} files from {whole} ({known.get('library')}{shared}{drawn})"
         return [Line(at, DEBUG if mine != 0 else INFO, "data", text)]
 

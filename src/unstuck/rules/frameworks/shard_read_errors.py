@@ -3,7 +3,8 @@
 ## What it looks at
 Errors that a handler of webdataset's was asked about: shards that could not be opened, samples that could not be
 decoded or mapped. And exceptions that left a function which reads files (`numpy.load`, `torch.load`, Pillow, tarfile,
-gzip, pyarrow.parquet) while a sample was loaded, and after which the process went on: the dataset's own code has caught them.
+gzip, pyarrow.parquet) while a sample was loaded, and after which the process went on: the dataset's own code has
+caught them.
 
 ## Why it happens
 A missing, empty or damaged file should not end a long run, so loaders catch the error, log one line, and go on: with
