@@ -17,11 +17,11 @@ SCENARIOS = all_scenarios()
 def marked(name):
     """There is no time for all: further forms of a failure that has a scenario already are run on request.
 
-    So are the healthy neighbours of crashes and of what is silently wrong, which are plain trainings: what was kept of
-    them is judged every time.
+    So are the healthy neighbours of what crashes, stands or is silently wrong, which are plain trainings to whoever
+    measures times: what was kept of them is judged every time, and the look-alikes named healthy- are run.
     """
     rule = all_rules().get(name.removesuffix("-healthy"))
-    plain = rule is not None and rule.explains in (Symptom.CRASHED, Symptom.WRONG)
+    plain = rule is not None and rule.explains is not Symptom.SLOW
     known = name.startswith("healthy-") or (rule is not None and (name in all_rules() or not plain))
     return pytest.param(name, marks=[] if known else pytest.mark.variant)
 
