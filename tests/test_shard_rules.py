@@ -5,9 +5,11 @@ from __future__ import annotations
 import msgspec
 import pytest
 
+from test_rules import evidence as evidence_of
+from unstuck.model.distributed import Wrapped
 from unstuck.model.evidence import Evidence, Run
 from unstuck.model.places import Place
-from unstuck.model.recorded import Failure, Loader, Process
+from unstuck.model.recorded import Failure, Fetching, Loader, Process
 from unstuck.model.report import Finding
 from unstuck.model.shards import ShardError, Shards
 from unstuck.rules.engine import judge, rank_findings
@@ -105,3 +107,57 @@ def test_a_stage_that_raises_names_its_sample_and_the_handler_that_would_leave_i
     assert root.rule == "worker-python-exception"
     assert "`.map(f, handler=wds.warn_and_continue)`" in root.remedy.text
     assert "in map of sample b20 of /data/b.tar" in root.seen
+
+
+def ranks_with(shards: Shards, *contents: list[int], wrapped: bool = True) -> Evidence:
+    """Ranks that train together, each with a worker whose first batches were these."""
+    processes = []
+    for rank, content in enumerate(contents):
+        pid = 10 * (rank + 1)
+        loader = Loader(1, iterable=True, num_workers=1, pids=[pid + 1], passes=1, batches=9, optimizer_steps=9)
+        models = [Wrapped("DistributedDataParallel", 1.0)] if wrapped else []
+        processes += [
+            Process("n", pid, 1, "main", rank=rank, world=len(contents), loaders=[loader], wrapped=models),
+            Process("n", pid + 1, pid, "worker", worker=0, shards=[shards], fetching=[Fetching(0, digests=[content])]),
+        ]
+    return Evidence(run=Run("r", status=0), recording=processes, exits=[])
+
+
+def test_ranks_that_read_the_same_shards_in_the_same_order_are_told() -> None:
+    everything = part(ranks=1, total=4, mine=4)
+    (finding,) = found(ranks_with(everything, [1, 2, 3], [1, 2, 3]))
+    assert (finding.rule, finding.symptom) == ("wds-no-nodesplitter", "wrong")
+    assert "does not share its 4 shards out over the ranks" in finding.cause
+    (finding,) = found(ranks_with(part(ranks=1, total=4, splitter="split_by_node"), [1, 2, 3], [1, 2, 3]))
+    assert 'os.environ["RANK"]' in finding.remedy.text
+
+
+@pytest.mark.parametrize(
+    ("shards", "other", "wrapped"),
+    [
+        (part(ranks=1, total=4), [4, 5, 6], True),  # each shuffles on its own
+        (part(ranks=1, total=4, resampled=True), [1, 2, 3], True),
+        (part(ranks=2, total=4, splitter="split_by_node"), [1, 2, 3], True),
+        (part(ranks=1, total=4), [1, 2, 3], False),  # nobody says that they train one model
+    ],
+)
+def test_ranks_that_share_or_draw_or_do_not_train_together_are_left_alone(
+    shards: Shards, other: list[int], wrapped: bool
+) -> None:
+    assert found(ranks_with(shards, [1, 2, 3], other, wrapped=wrapped)) == []
+
+
+def test_constant_data_is_the_same_everywhere_and_says_nothing() -> None:
+    assert found(ranks_with(part(ranks=1, total=4), [7, 7, 7], [7, 7, 7])) == []
+
+
+def test_a_rank_whose_pipeline_leaves_everything_out_is_told_as_that() -> None:
+    told = evidence_of("wds-empty-rank-hang", "found")
+    change = msgspec.structs.replace
+    facts = {"mine": 1, "opened": 1, "finished": 1, "samples": 200, "passes": 1}
+
+    def left_out(one: Process) -> Process:
+        return change(one, shards=[each if each.mine else change(each, **facts) for each in one.shards])
+
+    first = found(change(told, recording=[left_out(one) for one in told.recording or ()]))[0]
+    assert "read 200 samples of 1 shard, and the pipeline left out every one of them" in first.cause

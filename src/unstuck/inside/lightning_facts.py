@@ -73,6 +73,8 @@ def delivered(trainer: Any, loop: Any) -> dict[str, Any]:
     """Of an epoch that has ended. One that was stopped has not come to the end of its data."""
     fetcher = getattr(loop, "_data_fetcher", None)
     count, length = getattr(fetcher, "fetched", None), getattr(fetcher, "length", None)
+    if length is None:  # then it validates after a number that it was told, or at the end
+        length = _number(attributes_of(trainer).get("val_check_batch"))
     through = bool(getattr(fetcher, "done", False)) and isinstance(count, int)
     short = through and isinstance(count, int) and isinstance(length, int) and count < length
     return {"delivered": count if through else None, "short": short, "due": _is_due(trainer, loop)}

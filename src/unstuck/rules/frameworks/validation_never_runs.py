@@ -8,7 +8,8 @@ how many validations there were. A sanity check before the training does not cou
 Lightning validates after a batch with a certain number: by default the last, which is `len(train_dataloader)`. Where
 fewer come, the epoch ends without it, and nothing is said: no validation, no checkpoint by its metric, no early stop.
 transformers' Trainer with `eval_strategy="steps"` does the same when it never comes to that step. A `__len__` that
-rounds up, counts what is skipped later, or forgets that drop_last drops the rest of each worker is all it takes.
+rounds up, counts what is skipped later, or forgets that drop_last drops the rest of each worker is all it takes. Of a
+loader without a length, it is a `val_check_interval` that no epoch comes to.
 
 ## What to do
 Let `__len__` count what comes, or remove it: Lightning then looks one batch ahead and sees the end by itself. To have a
@@ -45,13 +46,14 @@ def check(evidence: Evidence) -> Iterator[Finding]:
 
 
 def _judge(main: Process, one: Framework) -> Finding | None:
-    if not one.missed or one.delivered is None or one.announced is None:
+    if not one.missed or one.delivered is None or not _after(one):
         return None
     loader = _loader(main, one)
     name = loader_name(loader) if loader is not None else "its data"
+    told = "was told that it" if one.announced is None else f"was told that {name} has {one.announced:,} batches and"
     return Finding(
-        cause=f"{_how_often(one)}: {one.name} was told that {name} has {one.announced:,} batches and validates after "
-        f"number {_after(one):,}, but only {one.delivered:,} come.",
+        cause=f"{_how_often(one)}: {one.name} {told} validates after number {_after(one):,}, but only "
+        f"{one.delivered:,} come{' in an epoch' if one.announced is None else ''}.",
         seen=list(_seen(main, one, loader)),
         remedy=_remedy(one, loader),
         node=main.node,
@@ -94,6 +96,12 @@ def _seen(main: Process, one: Framework, loader: Loader | None) -> Iterator[str]
 
 def _remedy(one: Framework, loader: Loader | None) -> Remedy:
     counts = _counts(loader)
+    if one.announced is None:  # nothing was announced: the number that it waits for is the user's own
+        return Remedy(
+            "Leave val_check_interval out: where the length is not known, Lightning validates at the end of every "
+            f"epoch. Or let it count over epochs: Trainer(val_check_interval={_after(one)}, "
+            "check_val_every_n_epoch=None)."
+        )
     if one.name != LIGHTNING:
         return Remedy(
             f"{counts}. To have it at once: TrainingArguments(eval_strategy='epoch'), or eval_steps that come."

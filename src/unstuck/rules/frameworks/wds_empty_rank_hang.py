@@ -26,9 +26,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from ...model.crews import crews
 from ...model.evidence import Evidence
-from ...model.phrases import line, said, short
-from ...model.questions import loader_name, workers_of
+from ...model.phrases import line, many, said, short
+from ...model.questions import loader_name
 from ...model.ranks import listed, told
 from ...model.recorded import Loader, Process
 from ...model.report import Finding, Remedy, Subject, Symptom
@@ -85,17 +86,24 @@ def _empty(evidence: Evidence) -> list[Empty]:
     found = []
     for main in evidence.ranks():
         for loader in main.loaders:
-            lists = _lists(evidence, main, loader) if loader.passes and not loader.batches else []
-            if lists and all(one.mine == 0 and not one.opened for one in lists):
-                found.append(Empty(main, loader, lists[0]))
+            lists = _lists(evidence, main, loader) if loader.passes and not loader.pass_batches else []
+            if lists and all((one.mine == 0 and not one.opened) or _all_left_out(one) for one in lists):
+                found.append(Empty(main, loader, max(lists, key=lambda one: one.samples)))
     return found if len({one.main.rank for one in found}) < len(evidence.ranks()) else []
+
+
+def _all_left_out(one: Shards) -> bool:
+    """Samples came out of its shards, to their end, and none of them out of the pipeline."""
+    return one.samples > 0 and one.passes > 0
 
 
 def _lists(evidence: Evidence, main: Process, loader: Loader) -> list[Shards]:
     """What those that load for it go through; without workers that is the rank itself, which may load for others."""
     if loader.num_workers:
-        return [shards for one in workers_of(evidence, main, loader) if (shards := newest(one)) is not None]
-    return [one for one in main.shards if one.library == WEBDATASET and one.mine == 0][-1:]
+        crew = next(reversed(crews(evidence, main, loader)), [])
+        return [shards for one in crew if (shards := newest(one)) is not None]
+    own = [one for one in main.shards if one.library == WEBDATASET]
+    return [one for one in own if one.mine == 0 or _all_left_out(one)][-1:]
 
 
 def _fell(one: Empty) -> bool:
@@ -130,6 +138,9 @@ def _nothing(one: Empty, empty: list[Empty]) -> str:
     total = "the only shard" if one.shards.total == 1 else f"none of {total}"
     ranks, _ = crew_size(one.main, one.loader)
     who = listed(each.main.rank or 0 for each in empty)
+    if one.shards.samples:
+        read = f"{many(one.shards.samples, 'sample')} of {many(one.shards.finished, 'shard')}"
+        return f"{who[:1].upper()}{who[1:]} of {ranks} read {read}, and the pipeline left out every one of them"
     made = f" (WebDataset of {short(one.shards.where)})" if one.shards.where is not None else ""
     got = f"did not get {total}" if one.shards.total == 1 else f"got {total}"
     return f"{who[:1].upper()}{who[1:]} of {ranks} {got}{made}"
@@ -167,6 +178,13 @@ def _of_rank(evidence: Evidence, main: Process, shards: Shards) -> int:
 
 def _remedy(one: Empty) -> Remedy:
     ranks, workers = crew_size(one.main, one.loader)
+    if one.shards.samples:
+        return Remedy(
+            "Look at what the pipeline leaves out (select, a filter, a handler) and how the samples it keeps lie in "
+            "the shards: mix them when shards are written, so that every shard has some of each kind. Until then, let "
+            "every rank draw shards at random, `wds.WebDataset(urls, resampled=True, nodesplitter=None, …)"
+            ".with_epoch(n)`, the same n everywhere."
+        )
     return Remedy(
         f"Write the data into {ranks * workers:,} shards or a multiple of that, so that all {ranks} ranks "
         f"{f'and their {workers} workers each ' if workers > 1 else ''}have some; or let every rank draw shards at "

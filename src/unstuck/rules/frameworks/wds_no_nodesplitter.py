@@ -1,13 +1,18 @@
-"""WebDataset was not told how to share its shards out over the ranks, and refuses to begin.
+"""webdataset was not told how to share its shards out over the ranks: it refuses to begin, or all read the same.
 
 ## What it looks at
 The exception that ended the training: it was raised by webdataset's own `single_node_only`. And the list of shards: how
-many there are, for how many ranks and workers, and the line that made the dataset.
+many there are, for how many ranks and workers, and the line that made the dataset. Where nothing is raised: whether the
+first batches of several ranks that train together have the same content, out of shards that were not shared out.
 
 ## Why it happens
 `WebDataset(...)` shares shards out over the workers of one process by itself. Over ranks it does not guess: as soon as
 there are two (WORLD_SIZE, or a process group), its default, `single_node_only`, raises at the first sample. A script
 that ran on one GPU meets this on its first start with torchrun, Slurm or a Trainer with devices=2.
+
+A `wds.DataPipeline` has no such guard: without `wds.split_by_node` every rank trains on everything, and more ranks make
+an epoch no shorter. So it is with `nodesplitter=None`, and with `split_by_node` in processes that do not know of ranks:
+it asks the process group, which workers do not have, or RANK and WORLD_SIZE.
 
 ## What to do
 Say it: `nodesplitter=wds.split_by_node`, if there are at least as many shards as ranks times workers; every rank then
@@ -16,7 +21,8 @@ have epochs of the same length; `resampled=True` alone raises the same. `nodespl
 everything.
 
 ## How sure it is
-Certain: it is the only thing that this function of the library does.
+Certain where it is raised: it is the only thing that this function of the library does. Else it speaks only of models
+in DistributedDataParallel whose ranks were seen to begin with the same batches in the same order.
 """
 
 from __future__ import annotations
@@ -26,9 +32,11 @@ from collections.abc import Iterator
 from ...model.evidence import Evidence
 from ...model.phrases import line, many, said, short
 from ...model.questions import loader_name
+from ...model.ranks import listed
 from ...model.report import Finding, Remedy, Subject, Symptom
 from ...model.rule import rule
-from ...model.web_shards import Refused, crew_size, refused, without
+from ...model.same_data import Same, same_on_ranks
+from ...model.web_shards import SPLIT, Refused, crew_size, refused, without
 
 RAISES = "single_node_only"
 
@@ -49,6 +57,8 @@ RAISES = "single_node_only"
 def check(evidence: Evidence) -> Iterator[Finding]:
     found = refused(evidence, RAISES)
     if found is None:
+        same = same_on_ranks(evidence)
+        yield from [_same(same)] if same is not None else []
         return
     one, shards = found.raised, found.shards
     ranks, _ = crew_size(one.main, one.loader)
@@ -67,6 +77,43 @@ def check(evidence: Evidence) -> Iterator[Finding]:
         onset_s=one.failure.at,
         where=where or (one.loader.created if one.loader is not None else None),
         subject=Subject("loader", loader_name(one.loader)) if one.loader is not None else None,
+    )
+
+
+def _same(one: Same) -> Finding:
+    ranks, shards = listed(each.rank or 0 for each in one.mains), one.shards
+    made = f" ({short(shards.where)})" if shards.where is not None else ""
+    why = f"the pipeline{made} does not share its {many(shards.total or 0, 'shard')} out over the ranks"
+    if shards.splitter == SPLIT:
+        why = f"{SPLIT} of the pipeline{made} shares nothing out, because the processes that read know of no other rank"
+    return Finding(
+        cause=f"{ranks[:1].upper()}{ranks[1:]} train on the same samples in the same order: {why}.",
+        seen=[
+            f"the first {many(one.batches, 'batch')} of these ranks have the same content",
+            f"each reads all {many(shards.total or 0, 'shard')}"
+            + (f"; the dataset was made at {line(shards.where)}" if shards.where is not None else ""),
+        ],
+        remedy=_share_out(one),
+        node=one.mains[0].node,
+        rank=one.mains[0].rank,
+        pid=one.mains[0].pid,
+        where=shards.where or one.loader.created,
+        subject=Subject("loader", loader_name(one.loader)),
+        symptom=Symptom.WRONG.value,
+    )
+
+
+def _share_out(one: Same) -> Remedy:
+    world = one.mains[0].world
+    if one.shards.splitter == SPLIT:
+        return Remedy(
+            'Set os.environ["RANK"] and os.environ["WORLD_SIZE"] in every rank before its loader is made, as torchrun '
+            f"does: workers have no process group to ask. Each of the {world} ranks then reads its part."
+        )
+    return Remedy(
+        "Put wds.split_by_node behind the list of shards, before wds.split_by_worker (of a WebDataset: "
+        f"nodesplitter=wds.split_by_node): each of the {world} ranks then reads its part. Or draw shards at random on "
+        "every rank, wds.ResampledShards(urls) in place of the list, with the same .with_epoch(n) everywhere."
     )
 
 
