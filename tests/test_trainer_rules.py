@@ -142,5 +142,5 @@ def test_sleeping_again_and_again_may_be_the_work_of_a_hook():
 def test_a_number_of_batches_that_no_epoch_of_a_stream_comes_to_is_told_as_the_users_own():
     (one,) = roots(short(announced=None, validates_after=50, delivered=30, short=3, missed=3))
 
-    assert one.cause.endswith("Lightning was told that it validates after number 50, but only 30 come in an epoch.")
+    assert "validates after batch 50 of an epoch (val_check_interval), but an epoch has only 30." in one.cause
     assert "Trainer(val_check_interval=50, check_val_every_n_epoch=None)" in one.remedy.text

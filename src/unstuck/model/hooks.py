@@ -50,9 +50,9 @@ def _spent(
     main: Process, loader: Loader, name: str, where: Place | None, own: list[Part], between: list[Part]
 ) -> Spent:
     seconds = sum(one.seconds for one in own)
-    # A hook that calls something in its middle is two stretches of time, and one call.
+    # A hook that calls something in its middle is several stretches of time, and one call: once at a boundary.
     calls = [one.timing.count for one in main.calls if (one.name, one.where) == (name, where)]
-    count = min([sum(one.count for one in own), *calls])
+    count = min([sum(1 if one in between else one.count for one in own), *calls])
     known = sum(one.seconds for one in own if one in between)
     return Spent(main, loader, Part(CALLBACK, name, seconds, count, where), known)
 

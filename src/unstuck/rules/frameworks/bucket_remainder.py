@@ -162,7 +162,8 @@ def _remedy(found: Dealt, one: Share) -> Remedy:
             f"Remove even_batches=False: by default accelerate gives out {many(-found.total % ranks, 'batch')} twice, "
             f"so that each of the {ranks} ranks gets {-(-found.total // ranks)}."
         )
-    index = f"self.{first.index}" if first.index else "batches"
+    whole = found.own or not found.cut  # else the attribute has only the rank's part
+    index = f"self.{first.index}" if first.index and whole else "batches"
     if found.own:
         return Remedy(
             "Sort all files into buckets on every rank, with the same seed, and share out the batches instead of the "

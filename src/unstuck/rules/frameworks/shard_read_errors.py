@@ -168,6 +168,13 @@ def _cause(loss: Loss) -> str:
     words = f"{error.type}: {error.message.strip().splitlines()[0]}"[:160] if error.message.strip() else error.type
     if loss.what == "shard":
         name = error.path.rpartition("/")[2]
+        if error.list_lost:
+            own = first.shards.mine or loss.among
+            left = max(own - first.shards.finished // max(first.shards.passes, 1), 1)
+            return (
+                f"{name} could not be opened ({words}), and {error.handler} ended the reading there: {left:,} of the "
+                f"{many(own, 'shard')} of {who(first.process)} are left unread, in every epoch"
+            )
         return f"{part} could not be opened, {name} first ({words}), and {error.handler} went on without {_them(loss)}"
     if loss.what == "sample":
         return f"{part} failed in {error.stage} ({words}), and {error.handler} went on without {_them(loss)}"

@@ -50,10 +50,12 @@ def _judge(main: Process, one: Framework) -> Finding | None:
         return None
     loader = _loader(main, one)
     name = loader_name(loader) if loader is not None else "its data"
-    told = "was told that it" if one.announced is None else f"was told that {name} has {one.announced:,} batches and"
+    after = f"{_after(one):,}"
+    told = f"was told that {name} has {one.announced or 0:,} batches and validates after number {after}, but only"
+    if one.announced is None:
+        told = f"validates after batch {after} of an epoch (val_check_interval), but an epoch has only"
     return Finding(
-        cause=f"{_how_often(one)}: {one.name} {told} validates after number {_after(one):,}, but only "
-        f"{one.delivered:,} come{' in an epoch' if one.announced is None else ''}.",
+        cause=f"{_how_often(one)}: {one.name} {told} {one.delivered:,}{' come' if one.announced is not None else ''}.",
         seen=list(_seen(main, one, loader)),
         remedy=_remedy(one, loader),
         node=main.node,

@@ -126,6 +126,12 @@ def _seen(
 def _remedy(process: Process, prepared: Prepared | None, loader: Loader | None) -> Remedy:
     count = _ranks(process, prepared)
     size = (loader.batch_size if loader is not None else None) or (prepared.before.batch_size if prepared else None)
+    if size is None and loader is not None:  # accelerate refuses to cut or to share what the dataset has put together
+        return Remedy(
+            "Pad every batch to one fixed length where it is made. Or do not give the loader to prepare(), which can "
+            "neither share nor cut batches that the dataset makes itself (batch_size=None): let every rank read its "
+            "own part (webdataset: nodesplitter=wds.split_by_node) and move its batches to accelerator.device."
+        )
     alone = _setting(process, "dispatch_batches=False", '"dispatch_batches": False')
     split = _setting(process, "split_batches=True", '"split_batches": True')
     whole = f", with batch_size={size * count} for the {size} that each rank gets now" if size else ""
