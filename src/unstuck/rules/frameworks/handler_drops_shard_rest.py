@@ -137,8 +137,8 @@ def _remedy(met: list[Met]) -> Remedy:
     files = "this shard" if len(paths) == 1 else f"these {len(paths)} shards"
     return Remedy(
         f"Fetch or write {files} again. Then let reading raise and give the handler only to the stages that work on "
-        f"single samples: leave it out of wds.WebDataset(…){made}, and write `.decode(handler=wds.warn_and_continue)`, "
-        "`.map(f, handler=wds.warn_and_continue)`. If some losses are acceptable, use a handler of your own that "
-        "counts them and raises above a limit.",
+        f"single samples: leave it out of wds.WebDataset(…) or wds.tarfile_to_samples(…){made}, and write "
+        "`decode(handler=wds.warn_and_continue)`, `map(f, handler=wds.warn_and_continue)`. If some losses are "
+        "acceptable, use a handler of your own that counts them and raises above a limit.",
         [f"tar -tf {one} > /dev/null" for one in local[:SHOWN]],
     )

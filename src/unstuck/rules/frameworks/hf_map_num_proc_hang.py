@@ -127,8 +127,15 @@ def _for_what(evidence: Evidence, one: Culprit) -> str:
     if is_python_lock(one.stack):
         threads = _holders(evidence, one.seen)
         holder = f"perhaps {threads[0]}" if threads else "which does not exist in it"
+        if _awaits(one.stack):
+            return f"for what another thread was to do, {holder}: threads are not forked"
         return f"for a lock that was held when it was forked, by another thread of its parent, {holder}"
     return f"for a lock inside {_library(one.stack)} that was held when it was forked"
+
+
+def _awaits(stack: Stack) -> bool:
+    """An event, a condition or a Future, and not a lock that somebody holds."""
+    return any(frame.name == "wait" and frame.file.endswith("threading.py") for frame in stack.calls)
 
 
 def _library(stack: Stack) -> str:
