@@ -33,6 +33,7 @@ def test_files_of_each_worker_and_errors_of_shards_are_lines_that_can_be_searche
     lines = [line for path in tmp_path.rglob("debug_rank0_*.log") for line in path.read_text().splitlines()]
     assert sum("[Rank 0 Worker 0/2] Processing 2/4 files from " in line for line in lines) == 1
     assert sum("[Rank 0 Worker 1/2] Processing 2/4 files from " in line for line in lines) == 1
+    assert not [line for line in lines if "Processing ?/?" in line]
     (error,) = [line for line in lines if "[ERROR]" in line and "Worker" in line]
     assert "[Rank 0 Worker 0] Error opening shard" in error
     assert "ignore_and_continue went on, the whole shard is left out" in error

@@ -18,6 +18,8 @@ CACHE = re.compile(r"cache|latent", re.IGNORECASE)
 BUCKET = re.compile(r"bucket|resolution|aspect", re.IGNORECASE)
 FILES = re.compile(r"file|path|shard|url", re.IGNORECASE)
 LISTED = re.compile(r"(?:list|tuple|dict|set) of (\d+)")
+# Streams of libraries that say themselves which files a worker has: see shards.py.
+TOLD_APART = ("datasets.iterable_dataset.", "webdataset.", "litdata.", "streaming.")
 STANDARD = "torch.utils.data.sampler.BatchSampler"
 
 
@@ -52,9 +54,13 @@ def lengths(rank: str, at: float, loader: Loader, dataset: int | None) -> list[L
     return lines
 
 
-def assigned(whose: str, at: float, text: str, loader: Loader, dataset: int | None, worker: int, workers: int) -> Line:
+def assigned(
+    whose: str, at: float, text: str, loader: Loader, dataset: int | None, worker: int, workers: int
+) -> list[Line]:
     """What a worker will read, as far as it can be known before it is read."""
     known = _decoded(text)
+    if str(known.get("dataset_inner")).startswith(TOLD_APART):
+        return []
     listed = [
         f"{name} {found[1]}"
         for name, value in (known.get("attributes") or {}).items()
@@ -64,7 +70,7 @@ def assigned(whose: str, at: float, text: str, loader: Loader, dataset: int | No
     share = "?" if known.get("iterable") else _share(known, loader.length, dataset, worker, workers)
     total = "?" if dataset is None else f"{dataset}"
     said = f"{whose} Processing {share}/{total} samples from {known.get('dataset_inner')}, {files}"
-    return Line(at, DEBUG, "data", said)
+    return [Line(at, DEBUG, "data", said)]
 
 
 def _share(known: dict[str, Any], batches: int | None, dataset: int | None, worker: int, workers: int) -> str:

@@ -66,5 +66,5 @@ class KnownLoaders:
                 text, dataset = self._descriptions.get(number, ""), self._datasets.get(number)
                 workers = 1 + max(one[1] for one in self.workers.values() if one[0] == number)
                 whose = f"[{rank} Worker {worker}/{workers}]"
-                lines.append(describing.assigned(whose, at, text, loader, dataset, worker, workers))
+                lines += describing.assigned(whose, at, text, loader, dataset, worker, workers)
         return lines

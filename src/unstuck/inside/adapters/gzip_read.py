@@ -28,9 +28,9 @@ def install(module: ModuleType, guard: Guard) -> Undo:
 
 
 def _read(original: Any, name: str, guard: Guard) -> Any:
-    def read(self: Any, *args: Any) -> Any:
+    def read(self: Any, *args: Any, **kwargs: Any) -> Any:
         try:
-            data = original(self, *args)
+            data = original(self, *args, **kwargs)
         except Exception as error:
             guard.quietly(_fails, self, name, error, sys._getframe(1))
             clean(error)
