@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import pytest
 from running import Run
 from tiny_texts import GZIP
 
@@ -11,6 +12,7 @@ from unstuck.model.recorded import Process
 from unstuck.model.shards import Shards
 
 Recorded = Callable[..., Run]
+pytestmark = pytest.mark.scenario  # real shards are written and read, each takes a second or more
 
 BEGIN = """
 import pickle, signal, sys, tarfile, time, traceback, warnings

@@ -11,6 +11,7 @@ from tiny_streams import HUGGING_STREAM
 from unstuck.inside.format import ROLE_WORKER
 
 Recorded = Callable[..., Run]
+pytestmark = pytest.mark.scenario  # importing datasets takes as long as a small training
 READING = "rows through an indices mapping (datasets)"
 
 
