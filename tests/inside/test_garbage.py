@@ -53,8 +53,8 @@ def strike(*_):
 signal.signal(signal.SIGALRM, strike)
 caught = 0
 for _ in range(30):
-    signal.setitimer(signal.ITIMER_REAL, 0.004)
     try:
+        signal.setitimer(signal.ITIMER_REAL, 0.004)
         gc.collect()
         time.sleep(0.5)
     except TimeOut:
