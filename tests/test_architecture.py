@@ -39,10 +39,11 @@ MAY_IMPORT: dict[str, set[str]] = {
     "logs": {"model", "inside.format"},
     "rules": {"model"},  # a rule judges saved evidence: offline, in tests, on a colleague's machine
     "views": {"model"},  # a view that computes cannot be trusted
-    "diagnose": {"", "model", "recordings", "probes", "trials", "rules"},
+    "diagnose": {"", "model", "recordings", "probes", "rules"},
     # The naming of run folders is shared with the process that makes a run from inside.
     "watching": {"model", "recordings", "probes", "logs", "diagnose", "inside.format", "inside.run_folder"},
-    "trials": {"model", "recordings", "inside.format", "watching"},  # a trial is a recorded run
+    # A trial is a recorded run: it is watched and judged like any other.
+    "trials": {"model", "recordings", "probes", "logs", "inside.format", "inside.run_folder", "watching", "diagnose"},
 }
 EVERYTHING = {"cli"}
 
@@ -199,6 +200,17 @@ def test_inside_imports_only_the_standard_library_and_itself() -> None:
         for path in sources(SRC / "inside")
         for one in imports_of(path)
         if not one.relative and one.module.partition(".")[0] not in sys.stdlib_module_names | own
+    }
+    assert foreign == set()
+
+
+def test_what_runs_in_a_trial_imports_only_the_standard_library_torch_and_itself() -> None:
+    foreign = {
+        (one.by, one.module)
+        for path in sources(SRC / "trials" / "child")
+        for one in imports_of(path)
+        if one.module.partition(".")[0] not in sys.stdlib_module_names | {"torch"}
+        and not (inner(one.module) or "").startswith("trials.child")
     }
     assert foreign == set()
 

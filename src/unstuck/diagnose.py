@@ -21,10 +21,11 @@ from .model.stage_times import stage_times
 from .model.standing import needs_patience, stands
 from .model.summary import summary
 from .model.timeline import timeline, way_to_first_step
+from .model.trials import FAIL
 from .probes import attempts, flight, journal, live, saved, snapshots, tree
 from .probes.look import Look, Tell
 from .rules.discovery import all_rules
-from .rules.engine import judge, rank_findings
+from .rules.engine import judge, rank_findings, tried
 
 ENOUGH = 10_000  # steps or samples: over fewer, what is done once at the start is all there is
 A_WHILE = 1.0  # seconds of looping, for the same reason
@@ -123,7 +124,7 @@ def trainings(tell: Tell) -> list[Training]:
 def report_on(evidence: Evidence) -> Report:
     """Judge evidence, also evidence that was saved long ago."""
     judgements = judge(evidence)
-    findings = rank_findings(judgements)
+    findings = rank_findings([*judgements, *tried(evidence)])
     return Report(
         unstuck=__version__,
         run=RunName(evidence.run.id, evidence.run.command, evidence.run.started, evidence.run.host),
@@ -135,11 +136,12 @@ def report_on(evidence: Evidence) -> Report:
         start=timeline(evidence),
         stages=stage_times(evidence),
         bottleneck=bottleneck(evidence),
-        not_checked=_not_checked(judgements),
+        not_checked=_not_checked(judgements) if evidence.trial is None else [],
         overhead=_overhead(evidence),
         summary=summary(evidence),
         framework=trainer_of(evidence),
         notes=_notes(evidence, judgements) + acquitted(evidence, findings),
+        trial=evidence.trial,
         evidence=evidence,
     )
 
@@ -147,6 +149,8 @@ def report_on(evidence: Evidence) -> Report:
 def _state(roots: list[str], evidence: Evidence) -> str:
     if roots:
         return min(roots, key=lambda symptom: Symptom(symptom).weight)
+    if evidence.trial is not None:
+        return "unknown" if any(one.status == FAIL for one in evidence.trial.rungs) else "healthy"
     recorded = evidence.recording or []
     looked = bool(recorded or evidence.stacks) and not evidence.unreadable
     looked = looked and not any(one.adapters_failed for one in recorded) and not _blind(evidence)
@@ -194,7 +198,7 @@ def _notes(evidence: Evidence, judgements: list[Judgement]) -> list[str]:
     for host in evidence.host or ():
         notes += [f"{host.node}: {_unrecorded(name)}" for name in host.unrecorded]
     notes += _unseen(evidence)
-    if evidence.recording is None and not evidence.processes:
+    if evidence.recording is None and not evidence.processes and evidence.trial is None:
         notes.append(
             "nothing was recorded: no process of this command imported torch where unstuck could see it "
             "(python -I, -E or -S, a container, or a wiped environment keep it out)"

@@ -10,6 +10,7 @@ import msgspec
 from .distributed import Attempt
 from .look import Frame, Gpu, Sampled, Seen, Stack, Stall
 from .recorded import Loader, Process
+from .trials import Trial
 
 
 class Exit(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -39,6 +40,7 @@ class Memory(msgspec.Struct, frozen=True, omit_defaults=True):
     preempted: int | None = None  # times its main thread had to leave its processor to somebody else
     read: int | None = None  # bytes it asked for, from files and pipes
     from_disk: int | None = None  # bytes that had to be fetched from a disk for it
+    pinned: str = ""  # processors it may run on, as `0-3,8`; empty: all that it could be given
     waits: str = ""  # what its main thread is blocked at: "write terminal", "recvfrom socket"; of main processes only
 
 
@@ -57,6 +59,7 @@ class Sample(msgspec.Struct, frozen=True, omit_defaults=True):
     disk_free: int | None = None
     cached: int | None = None  # the page cache of the smallest memory cgroup, or of the machine
     pressure: float | None = None  # share of the last ten seconds in which somebody waited for a disk
+    idle: float | None = None  # seconds for which processors that it could use had nothing to do, all together
     processes: list[Memory] = []
     gpus: list[Gpu] = []
 
@@ -77,6 +80,8 @@ class Host(msgspec.Struct, frozen=True, omit_defaults=True):
 
     node: str
     cpus: int = 0
+    granted: str = ""  # processors that cpusets leave the training, as `0-3,8`; its affinity may be less
+    quota: float | None = None  # processors that cgroups let it use at a time
     descriptor_limit: int | None = None
     cgroup: str | None = None
     samples: list[Sample] = []
@@ -112,6 +117,7 @@ class Evidence(msgspec.Struct, frozen=True, omit_defaults=True):
     samples: list[Sampled] | None = None
     gpus: list[Gpu] | None = None
     stall: Stall | None = None
+    trial: Trial | None = None  # what was made to happen on purpose, by the doctor, the tuner or the budget
     looked_at: float | None = None  # when the processes were, as seconds since the run began
     unreadable: list[str] = []
 

@@ -25,6 +25,7 @@ class Rule(msgspec.Struct, frozen=True):
     fallback: bool = False
     behind: tuple[str | Symptom, ...] = ()
     foretells: bool = False
+    of_loader: bool = False
 
     @property
     def name(self) -> str:
@@ -49,15 +50,17 @@ def rule(
     fallback: bool = False,
     behind: tuple[str | Symptom, ...] = (),
     foretells: bool = False,
+    of_loader: bool = False,
 ) -> Callable[[Check], Rule]:
     """Declare a rule: `needs` names sections of Evidence (`a|b`: one of them will do), `outranks` names rules.
 
     A fallback is silent when it is outranked. `behind` is the same the other way round: rules that outrank this one,
     or `ANYTHING` that was found and is not behind or a fallback itself, or a `Symptom`: anything that explains one.
     What a rule that `foretells` finds is told while the run still goes on: there is time to do something about it.
+    What is slow `of_loader` is so whatever the training does: the rule also holds of a trial, which has no training.
     """
 
     def declare(check: Check) -> Rule:
-        return Rule(check, explains, needs, outranks, fallback, behind, foretells)
+        return Rule(check, explains, needs, outranks, fallback, behind, foretells, of_loader)
 
     return declare

@@ -34,6 +34,21 @@ def _looked_at(needed: str, evidence: Evidence) -> bool:
     return any(getattr(evidence, section) is not None for section in needed.split("|"))
 
 
+def tried(evidence: Evidence) -> list[Judgement]:
+    """What was found in the trials, each a recorded run of its own, once for each rule.
+
+    A trial has no training: how long its loop waits for data says nothing, unless a rule holds of a loader alone.
+    """
+    rules, found = all_rules(), dict[str, Judgement]()
+    for rung in evidence.trial.rungs if evidence.trial is not None else ():
+        for finding in rung.findings:
+            rule = rules.get(finding.rule)
+            if rule is not None and (rule.explains is not Symptom.SLOW or rule.of_loader):
+                own = msgspec.structs.replace(finding, role="root", because_of=None)
+                found.setdefault(rule.name, Judgement(rule.name, "found", findings=[own]))
+    return list(found.values())
+
+
 def rank_findings(judgements: list[Judgement]) -> list[Finding]:
     """Most important first. What a finding's rule outranks is its consequence."""
     rules = all_rules()

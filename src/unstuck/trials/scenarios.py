@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import subprocess
 import sys
 import tempfile
@@ -30,6 +31,7 @@ class Scenario(NamedTuple):
     about: str
     launch: tuple[str, ...] = ()  # what Python runs it with: `-m torch.distributed.run --nproc-per-node 2`
     outside: str = ""  # the rule that a look from outside comes to, where it can know less
+    trial: tuple[str, ...] = ()  # `doctor make_loader --only workers`: not a training but a loader to be tried
 
     def command(self, python: str) -> list[str]:
         return [python, *self.launch, str(self.path)]
@@ -62,7 +64,8 @@ def _head_of(path: Path) -> Scenario:
     wanted = dict((word.partition("=")[::2]) for word in marks.get("environment", "").split())
     about = next((line.strip('"') for line in lines if line.startswith('"""')), "")
     launch, outside = tuple(marks.get("launch", "").split()), marks.get("outside", marks["expect"])
-    return Scenario(path.stem.replace("_", "-"), path, marks["expect"], wanted, about, launch, outside)
+    trial = tuple(shlex.split(marks.get("trial", "")))
+    return Scenario(path.stem.replace("_", "-"), path, marks["expect"], wanted, about, launch, outside, trial)
 
 
 def scratch() -> tempfile.TemporaryDirectory[str]:
@@ -72,6 +75,8 @@ def scratch() -> tempfile.TemporaryDirectory[str]:
 
 def run(scenario: Scenario, base: Path, python: str = sys.executable, *, quiet: bool = True) -> Outcome:
     """Run it for real and judge it; afterwards, if the scenario takes the watcher along."""
+    if scenario.trial:
+        return _try(scenario, base, python)
     with surroundings(scenario.surroundings) as around, scratch() as temporary:
         command = [
             *around.outside, sys.executable, "-m", "unstuck", "run", "--run-dir", str(base), "--on-stall", "stop", "--",
@@ -96,6 +101,25 @@ def run(scenario: Scenario, base: Path, python: str = sys.executable, *, quiet: 
         folder = made[-1].parent
         report = judged(folder)
     return Outcome(report, folder, ended.stdout or "")
+
+
+def _try(scenario: Scenario, base: Path, python: str) -> Outcome:
+    """A loader is tried by the command that its head names: `doctor CALLABLE OPTIONS`."""
+    name, callable_, *options = scenario.trial
+    target = [f"{scenario.path}:{callable_}"] if callable_ != "-" else []
+    with surroundings(scenario.surroundings) as around, scratch() as temporary:
+        ended = subprocess.run(
+            [*around.outside, sys.executable, "-m", "unstuck", name, *target, *options, "--json", "--with-evidence",
+             "--run-dir", str(base), "--python", python],
+            env={**os.environ, "TMPDIR": temporary},
+            capture_output=True,
+            text=True,
+            timeout=LIMIT,
+            check=False,
+        )  # fmt: skip
+    if not ended.stdout:
+        raise UserError(f"{scenario.name} was not judged", ended.stderr.strip()[-500:] or "run it alone")
+    return Outcome(msgspec.json.decode(ended.stdout, type=Report), base, ended.stderr)
 
 
 def judged(folder: Path) -> Report:

@@ -1,0 +1,54 @@
+"""Throughput of a loader, as it was measured with given settings."""
+
+from __future__ import annotations
+
+import msgspec
+
+
+class Measured(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One setting (or one differential variant) and what it came to."""
+
+    name: str  # as it is, cached, no collate, plain reading; or the setting in words
+    workers: int = 0
+    prefetch: int | None = None
+    persistent: bool = False
+    pin: bool = False
+    in_order: bool = True
+    context: str = ""  # fork, spawn, forkserver; "": the default
+    batches: int = 0  # that were timed, those of the warm-up left out
+    samples: int = 0
+    seconds: float = 0.0
+    rate: float = 0.0  # samples a second
+    noise: float = 0.0  # relative: a repetition differs by so much
+    bytes_rate: float | None = None  # bytes a second, where bytes were counted
+    start: float = 0.0  # seconds until the first batch was there
+    longest: float = 0.0  # the longest wait for a batch
+    starved: float | None = None  # share of the loop spent waiting, with a training step of the given length between
+    memory: int = 0  # most that all its processes took together
+    shm: int = 0
+    failed: str = ""  # why there is no figure
+    took: float = 0.0  # seconds of the measurement itself
+
+
+class Search(msgspec.Struct, frozen=True, omit_defaults=True):
+    """How the settings were looked for."""
+
+    settings: int = 0  # that were measured
+    grid: int = 0  # that an exhaustive search would have measured
+    seconds: float = 0.0
+    noise: float = 0.0
+    formula: int = 0  # workers that the usual rule of thumb gives
+    step: float | None = None  # seconds of a training step that has to be fed
+    stopped: str = ""  # why the search ended where it did
+    memory: int = 0  # that may be used
+    memory_of: str = ""
+
+
+class Proposal(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A setting that can be used, with its reason."""
+
+    name: str  # careful, balanced, fast
+    setting: Measured
+    memory: int = 0  # that it needs in training, predicted
+    why: str = ""
+    code: str = ""  # to paste

@@ -1,0 +1,47 @@
+"""Reads what is asked for, does it, and keeps what was seen, whatever happens."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import sys
+import traceback
+from typing import Any
+
+from .refusal import Refused
+
+REFUSED = 3  # exit code: the target cannot be used, and the facts say why
+FAILED = 1
+
+
+class Facts:
+    """What was seen so far, in a file: a process that is killed has left all of it."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self._seen: dict[str, Any] = {}
+
+    def put(self, **facts: Any) -> None:
+        self._seen.update(facts)
+        beside = f"{self._path}.{os.getpid()}"
+        with open(beside, "w") as file:
+            json.dump(self._seen, file)
+        os.replace(beside, self._path)
+
+
+def main(path: str) -> int:
+    with open(path) as file:
+        request = json.load(file)
+    facts = Facts(request["facts"])
+    try:
+        importlib.import_module(f".rungs.{request['what']}", __package__).run(request, facts)
+    except Refused as refused:
+        facts.put(refused={"what": refused.what, "do": refused.do})
+        return REFUSED
+    except Exception:
+        facts.put(traceback=traceback.format_exc())
+        raise  # so that it is recorded as what it is: an uncaught exception
+    facts.put(done=True)
+    sys.stdout.flush()
+    return 0
