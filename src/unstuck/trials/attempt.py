@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import signal
 import sys
 import time
 from collections.abc import Callable
@@ -22,13 +21,13 @@ from ..model.report import Report
 from ..watching.running import run_recorded
 from ..watching.stalls import Options
 from ..watching.stopping import EXIT_CODE as STALLED
-from .ending import below, end, listed, send, sweep
+from .ending import below, end, listed, sweep
 from .memory import Used, shm_used, used
+from .signals import alone, uninterrupted
 
 TRIAL = Path(__file__).parent / "child" / "trial.py"
 EVERY = 0.05  # seconds between two looks at it
 MEMORY_EVERY = 0.25  # a look costs 5 ms a process, which a measurement of throughput would notice
-GRACE = 3.0  # seconds to end by itself after it was asked to
 
 
 class Limits(NamedTuple):
@@ -97,18 +96,23 @@ def attempt(
     asked = {"what": what, "target": work.target, "kwargs": work.kwargs, "options": options, "facts": str(facts)}
     request.write_text(json.dumps(asked))
     left_before, shm_before, began = listed(), shm_used(), time.monotonic()
-    pid = _started([work.python, str(TRIAL), str(request)], work.folder, name, limits)
-    try:
-        ended, peak = _followed(pid, home, limits, shm_before, began, tick)
-    finally:
-        end(pid, home)
-        code = _reaped(pid)
-        sweep(left_before)
+    with uninterrupted() as interruptible:
+        pid = _started([work.python, str(TRIAL), str(request)], work.folder, name, limits)
+        try:
+            with interruptible():
+                ended, peak, report = _followed(pid, home, limits, shm_before, began, tick)
+        finally:
+            end(pid, home)
+            code = _reaped(pid)
+            sweep(left_before)
     ended = "stall" if code == STALLED and ended == "itself" else ended
-    outcome = Outcome(home, _status(home), ended, time.monotonic() - began, peak, _facts(facts), _report(home))
-    if "refused" in outcome.facts:
-        raise UserError(outcome.facts["refused"]["what"], outcome.facts["refused"]["do"])
-    return outcome
+    seen = _json(facts)
+    if "refused" in seen:
+        raise UserError(seen["refused"]["what"], seen["refused"]["do"])
+    run = _json(home / "run.json")
+    if not run:
+        raise UserError(f"the trial {name!r} could not be started", f"see {home / 'watcher.log'}")
+    return Outcome(home, run.get("status"), ended, time.monotonic() - began, peak, seen, report or _report(home))
 
 
 def _started(command: list[str], base: Path, name: str, limits: Limits) -> int:
@@ -118,11 +122,10 @@ def _started(command: list[str], base: Path, name: str, limits: Limits) -> int:
     pid = os.fork()
     if pid:
         return pid
-    code = 70
+    code, home = 70, base / f"trial-{run_folder.safe(name)}"
     try:
-        os.setsid()
-        signal.signal(signal.SIGINT, signal.SIG_DFL)
-        out = os.open(base / f"trial-{run_folder.safe(name)}" / "watcher.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+        alone()
+        out = os.open(home / "watcher.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
         null = os.open(os.devnull, os.O_RDONLY)
         for source, stream in ((null, 0), (out, 1), (out, 2)):
             os.dup2(source, stream)
@@ -131,37 +134,38 @@ def _started(command: list[str], base: Path, name: str, limits: Limits) -> int:
         options = Options(stop=True, after=limits.stall)
         code = run_recorded(command, base, Silent(), options, Settings(quiet=True))
     finally:
+        end(os.getpid(), home)  # whoever has asked may have been killed: nobody else would
         os._exit(code)
 
 
 def _followed(
     pid: int, home: Path, limits: Limits, shm_before: int, began: float, tick: Callable[[float], None]
-) -> tuple[str, Used]:
-    """Until it ends, or has to be ended. The most memory it took, private and shared, each at its own time."""
-    peak, looked, asked = Used(0, 0), 0.0, 0.0
-    ended = "itself"
+) -> tuple[str, Used, Report | None]:
+    """Until it ends, or has to be ended: then it is judged first, for being killed would be all there is to see."""
+    peak, looked = Used(0, 0), 0.0
     while not _gone(pid):
         now = time.monotonic()
         if now - looked >= MEMORY_EVERY:
             looked = now
-            seen = used(below(pid)[1:], shm_before)
-            peak = max(peak, seen, key=lambda one: one.total)
+            peak = max(peak, used(below(pid)[1:], shm_before), key=lambda one: one.total)
         over = "time" if now - began > limits.seconds else ""
         over = "memory" if limits.memory is not None and peak.total > limits.memory else over
-        if over and ended == "itself":
-            ended, asked = over, now
-            _ask_to_end(pid, at_once=over == "memory")
-        if asked and now - asked > GRACE:
+        if over == "memory":
             end(pid, home)
+        if over:
+            return over, peak, _judged(home)
         tick(now - began)
         time.sleep(EVERY)
-    return ended, peak
+    return "itself", peak, None
 
 
-def _ask_to_end(pid: int, *, at_once: bool) -> None:
-    """Its watcher judges what was there; memory that runs out leaves no time to end politely."""
-    for one in below(pid)[1:]:
-        send(one, signal.SIGKILL if at_once else signal.SIGTERM)
+def _judged(home: Path) -> Report | None:
+    from ..diagnose import diagnose
+
+    try:
+        return diagnose(home)
+    except (OSError, UserError):
+        return None
 
 
 def _gone(pid: int) -> bool:
@@ -175,20 +179,12 @@ def _reaped(pid: int) -> int:
     return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
 
 
-def _facts(path: Path) -> dict[str, Any]:
+def _json(path: Path) -> dict[str, Any]:
     try:
         found: dict[str, Any] = json.loads(path.read_text())
     except (OSError, ValueError):
         return {}
     return found
-
-
-def _status(home: Path) -> int | None:
-    try:
-        status: int | None = json.loads((home / "run.json").read_text()).get("status")
-    except (OSError, ValueError):
-        return None
-    return status
 
 
 def _report(home: Path) -> Report | None:

@@ -54,10 +54,10 @@ def _alive(pid: int) -> bool:
 
 
 def end(pid: int, folder: Path) -> None:
-    """All of them at once, again until nobody is left: one that is being killed may still start another."""
+    """All of them but ourselves, again until nobody is left: one that is being killed may still start another."""
     until = time.monotonic() + PATIENCE
     while time.monotonic() < until:
-        left = family(pid, folder)
+        left = [one for one in family(pid, folder) if one != os.getpid()]
         for one in left:
             send(one, signal.SIGKILL)
         if not left:
