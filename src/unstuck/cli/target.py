@@ -18,9 +18,10 @@ from ..diagnose import report_on
 from ..errors import UserError
 from ..model.evidence import Evidence, Run
 from ..model.report import Report
-from ..model.trials import Trial
+from ..model.trials import PASS, Trial
 from ..trials.attempt import Work
 from ..trials.interpreter import chosen
+from ..trials.keeping import forget
 from ..views.as_json import render
 from .main import COULD_NOT_LOOK, FOUND
 
@@ -121,6 +122,7 @@ def judged(trial: Trial, work: Work | None) -> Report:
     report = report_on(Evidence(run=run, trial=trial))
     if work is not None and work.folder.is_dir():
         (work.folder / "report.json").write_bytes(msgspec.json.encode(report))
+        forget(work.folder, [Path(one.folder) for one in trial.rungs if one.status == PASS and one.folder])
     return report
 
 
