@@ -54,7 +54,7 @@ A_MINUTE = 60.0  # longer than anybody sleeps on purpose between two steps
     fallback=True,
 )
 def check(evidence: Evidence) -> Iterator[Finding]:
-    own = [(seen, stack) for seen, stack in mains(evidence) if doing(stack) == OWN]
+    own = [(seen, stack) for seen, stack in mains(evidence) if doing(stack) == OWN and not _wraps(evidence, seen)]
     for seen, stack in [(worker, stack) for _, worker, stack in fetchers(evidence)] + own:
         if not _stands(evidence, seen, stack) or waits_for_user(seen, stack):
             continue
@@ -76,6 +76,12 @@ def check(evidence: Evidence) -> Iterator[Finding]:
             evidence,
         )
         return
+
+
+def _wraps(evidence: Evidence, seen: Seen) -> bool:
+    """It waits for a training that it has started, which is looked at itself and may not have stood for as long yet."""
+    waits = seen.main_task.syscall in ("wait4", "waitid")
+    return waits and any(one.role == "main" for one in descendants(evidence, seen.pid))
 
 
 def _stands(evidence: Evidence, seen: Seen, stack: Stack) -> bool:
