@@ -14,7 +14,7 @@ import pytest
 
 from unstuck.errors import UserError
 from unstuck.trials.attempt import Limits, Outcome, Work, attempt, prepare
-from unstuck.trials.ending import SHM, below, listed, sweep
+from unstuck.trials.ending import SHM, Left, below, end, sweep
 
 LOADERS = """
 import time, torch
@@ -40,9 +40,8 @@ def sleeps(): return DataLoader(Sleeps(), batch_size=4, num_workers=2)
 def grows(): return DataLoader(Grows(), batch_size=4, num_workers=1)
 """
 HOLDS = """
-import mmap, sys, time
-with open(sys.argv[1], "r+b") as file:
-    mapped = mmap.mmap(file.fileno(), 0)
+import _multiprocessing, os, time
+held = _multiprocessing.SemLock(1, 1, 1, f"/mp-of-{os.getpid()}", False)  # as a spawned worker is given one
 print(flush=True)
 time.sleep(60)
 """
@@ -127,22 +126,29 @@ tried(Path({str(loaders)!r}), "sleeps")
     wait_for(lambda: not processes_of(home))
 
 
-def test_only_what_a_trial_left_and_nobody_uses_is_swept_out_of_shared_memory() -> None:
-    before = listed()
-    left, used, other = (SHM / f"{name}-{os.getpid()}" for name in ("sem.mp-left", "torch_used", "somebody"))
-    for path in (left, used, other):
-        path.write_bytes(b"1" * 4096)
-    holder = subprocess.Popen([sys.executable, "-c", HOLDS, str(used)], stdout=subprocess.PIPE)
-    assert holder.stdout is not None
-    holder.stdout.readline()
+@pytest.mark.scenario
+def test_only_semaphores_of_processes_that_were_ended_are_swept_out_of_shared_memory() -> None:
+    before = set(os.listdir(SHM))
+    one, other = (subprocess.Popen([sys.executable, "-c", HOLDS], stdout=subprocess.PIPE) for _ in range(2))
+    for process in (one, other):
+        assert process.stdout is not None
+        process.stdout.readline()
+    made = set(os.listdir(SHM)) - before
     try:
-        sweep(before)
-        assert [path.exists() for path in (left, used, other)] == [False, True, True]
+        left = end(one.pid, Path("nowhere"))
+        one.wait()
+        sweep(left)
+        assert len(set(os.listdir(SHM)) & made) < len(made)
+        other.kill()  # its parent kills it, not we: its semaphore is nobody's business
+        other.wait()
+        sweep(Left({other.pid}, set()))
+        assert set(os.listdir(SHM)) & made
     finally:
-        holder.kill()
-        holder.wait()
-        for path in (used, other):
-            path.unlink(missing_ok=True)
+        for process in (one, other):
+            process.kill()
+            process.wait()
+        for name in set(os.listdir(SHM)) & made:
+            (SHM / name).unlink()
 
 
 def test_the_processes_below_one_are_found() -> None:

@@ -21,13 +21,14 @@ from ..model.report import Report
 from ..watching.running import run_recorded
 from ..watching.stalls import Options
 from ..watching.stopping import EXIT_CODE as STALLED
-from .ending import below, end, listed, sweep
-from .memory import Used, shm_used, used
+from .ending import below, end, hold, sweep
+from .memory import Used, at_most, shm_used, used
 from .signals import alone, uninterrupted
 
 TRIAL = Path(__file__).parent / "child" / "trial.py"
 EVERY = 0.05  # seconds between two looks at it
-MEMORY_EVERY = 0.25  # a look costs 5 ms a process, which a measurement of throughput would notice
+MEMORY_EVERY = 0.25  # a look costs 5 to 12 ms a process, which a measurement of throughput would notice
+LIGHTLY_EVERY = 1.0
 
 
 class Limits(NamedTuple):
@@ -36,6 +37,7 @@ class Limits(NamedTuple):
     seconds: float = 60.0
     memory: int | None = None  # bytes of all its processes together
     stall: float = 30.0  # seconds without any progress after which it is ended without a known cause, too
+    lightly: bool = False  # throughput is measured: a close look at memory only where it may be over the limit
 
 
 class Work(NamedTuple):
@@ -90,21 +92,25 @@ def attempt(
     """Run `what` of the child's rungs under `name`. Raises UserError where the target cannot be used."""
     home = work.folder.absolute() / f"trial-{run_folder.safe(name)}"
     shutil.rmtree(home, ignore_errors=True)  # one of the same name before: recordings must not mix
-    home.mkdir(parents=True)
+    try:
+        home.mkdir(parents=True)
+    except OSError as error:
+        what = f"no recording in {work.folder.parent} ({error.strerror})"
+        raise UserError(what, "--run-dir DIR names another place") from error
     request = home / "request.json"
     facts = home / "facts.json"
     asked = {"what": what, "target": work.target, "kwargs": work.kwargs, "options": options, "facts": str(facts)}
     request.write_text(json.dumps(asked))
-    left_before, shm_before, began = listed(), shm_used(), time.monotonic()
+    shm_before, began = shm_used(), time.monotonic()
     with uninterrupted() as interruptible:
         pid = _started([work.python, str(TRIAL), str(request)], work.folder, name, limits)
         try:
             with interruptible():
                 ended, peak, report = _followed(pid, home, limits, shm_before, began, tick)
         finally:
-            end(pid, home)
+            left = end(pid, home)
             code = _reaped(pid)
-            sweep(left_before)
+            sweep(left)
     ended = "stall" if code == STALLED and ended == "itself" else ended
     seen = _json(facts)
     if "refused" in seen:
@@ -134,7 +140,7 @@ def _started(command: list[str], base: Path, name: str, limits: Limits) -> int:
         options = Options(stop=True, after=limits.stall)
         code = run_recorded(command, base, Silent(), options, Settings(quiet=True))
     finally:
-        end(os.getpid(), home)  # whoever has asked may have been killed: nobody else would
+        sweep(end(os.getpid(), home))  # whoever has asked may have been killed: nobody else would
         os._exit(code)
 
 
@@ -145,13 +151,15 @@ def _followed(
     peak, looked = Used(0, 0), 0.0
     while not _gone(pid):
         now = time.monotonic()
-        if now - looked >= MEMORY_EVERY:
+        if now - looked >= (LIGHTLY_EVERY if limits.lightly else MEMORY_EVERY):
             looked = now
-            peak = max(peak, used(below(pid)[1:], shm_before), key=lambda one: one.total)
+            pids = below(pid)[1:]
+            if not limits.lightly or (limits.memory is not None and at_most(pids, shm_before) > limits.memory):
+                peak = max(peak, used(pids, shm_before), key=lambda one: one.total)
         over = "time" if now - began > limits.seconds else ""
         over = "memory" if limits.memory is not None and peak.total > limits.memory else over
         if over == "memory":
-            end(pid, home)
+            hold(pid)
         if over:
             return over, peak, _judged(home)
         tick(now - began)

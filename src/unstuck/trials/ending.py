@@ -8,13 +8,15 @@ import re
 import signal
 import time
 from pathlib import Path
+from typing import NamedTuple
 
 import psutil
 
 from ..inside import run_folder
 
 SHM = Path("/dev/shm")
-OURS = re.compile(r"(torch_|sem\.mp-|psm_|wnsm_)")  # as torch and multiprocessing name what they make there
+TORCH = re.compile(r"torch_(\d+)_")
+NAMED = ("sem.mp-", "psm_", "wnsm_")  # as multiprocessing names what it makes there
 PATIENCE = 3.0  # seconds for a process to be gone after it was killed
 
 
@@ -53,16 +55,42 @@ def _alive(pid: int) -> bool:
         return False
 
 
-def end(pid: int, folder: Path) -> None:
+class Left(NamedTuple):
+    """What processes that were killed may have left behind: who they were, and which files in /dev/shm they used."""
+
+    pids: set[int]
+    files: set[int]  # by inode: a semaphore is mapped under a name that it no longer has
+
+
+def end(pid: int, folder: Path) -> Left:
     """All of them but ourselves, again until nobody is left: one that is being killed may still start another."""
-    until = time.monotonic() + PATIENCE
+    until, left = time.monotonic() + PATIENCE, Left(set(), set())
     while time.monotonic() < until:
-        left = [one for one in family(pid, folder) if one != os.getpid()]
-        for one in left:
+        found = [one for one in family(pid, folder) if one != os.getpid()]
+        if not found:
+            break
+        for one in found:
+            left.pids.add(one)
+            left.files.update(_mapped(one))
+        for one in found:
             send(one, signal.SIGKILL)
-        if not left:
-            return
         time.sleep(0.05)
+    return left
+
+
+def hold(pid: int) -> None:
+    """Stop all below it where they are: what grows must not grow while it is looked into."""
+    for one in below(pid)[1:]:
+        send(one, signal.SIGSTOP)
+
+
+def _mapped(pid: int) -> set[int]:
+    """Inodes of what it has mapped from /dev/shm."""
+    try:
+        lines = Path(f"/proc/{pid}/maps").read_text(errors="replace").splitlines()
+    except OSError:
+        return set()
+    return {int(fields[4]) for line in lines if "/dev/shm/" in line and len(fields := line.split(None, 5)) > 4}
 
 
 def send(pid: int, number: signal.Signals) -> None:
@@ -72,33 +100,28 @@ def send(pid: int, number: signal.Signals) -> None:
         return
 
 
-def listed() -> set[str]:
-    try:
-        return set(os.listdir(SHM))
-    except OSError:
-        return set()
-
-
-def sweep(before: set[str]) -> None:
-    """Remove what has come since and nobody has open: a process that was killed could not."""
-    for name in listed() - before:
-        path = SHM / name
-        if OURS.match(name) and not _is_open(path):
+def sweep(left: Left) -> None:
+    """Take away what they made in shared memory and nobody else uses. Of anybody else's, nothing is touched."""
+    ours = [path for path in _entries() if _made_by(path, left)]
+    others = set[int]().union(*(_mapped(one) for one in psutil.pids())) if ours else set()
+    for path in ours:
+        if path.stat().st_ino not in others:
             path.unlink(missing_ok=True)
 
 
-def _is_open(path: Path) -> bool:
-    """In use by any process whose maps can be read; one that cannot be read counts as a user of it."""
+def _entries() -> list[Path]:
     try:
-        if path.stat().st_uid != os.getuid():
-            return True
+        return [SHM / name for name in os.listdir(SHM)]
     except OSError:
-        return True
-    wanted = str(path).encode()
-    for process in psutil.process_iter():
-        try:
-            if wanted in Path(f"/proc/{process.pid}/maps").read_bytes():
-                return True
-        except OSError:
-            continue
-    return False
+        return []
+
+
+def _made_by(path: Path, left: Left) -> bool:
+    """torch writes the maker's pid into the name; a semaphore has no name that says whose it is."""
+    named = TORCH.match(path.name)
+    if named:
+        return int(named[1]) in left.pids
+    try:
+        return path.name.startswith(NAMED) and path.stat().st_ino in left.files
+    except OSError:
+        return False
