@@ -5,6 +5,11 @@
 
 Every training started from there on is recorded into a folder of its own and watched from a process beside it.
 `unstuck env --off` prints what switches it off again.
+
+    unstuck env --slurm -- python train.py --config base.yaml >> submit_train.sh
+
+prints a block for a job script instead: the same variables, what is worth to be known of others, and the line that
+starts the training.
 """
 
 from __future__ import annotations
@@ -31,9 +36,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--sample-times", action="store_true", help="a line about every sample in its rank's log, stage by stage"
     )
     parser.add_argument("--off", action="store_true", help="print what switches recording off again")
+    parser.add_argument(
+        "--slurm", action="store_true", help="print a block for a job script, with the line to start it"
+    )
+    parser.add_argument("command", nargs="*", metavar="COMMAND", help="with --slurm: the training, after `--`")
 
 
 def run(arguments: argparse.Namespace) -> int:
+    if arguments.command and not arguments.slurm:
+        raise UserError("env takes no command", "`unstuck env --slurm -- COMMAND` makes a job script's block of one")
     before = os.pathsep.join(
         entry for entry in os.environ.get("PYTHONPATH", "").split(os.pathsep) if entry and entry != BOOTSTRAP
     )
@@ -47,6 +58,12 @@ def run(arguments: argparse.Namespace) -> int:
         raise UserError(
             f"no recording in {arguments.run_dir} ({error.strerror})", "--run-dir DIR names another place"
         ) from error
+    if arguments.slurm:
+        from .slurm import block
+
+        runs = arguments.run_dir.absolute()
+        print(block(runs, sys.executable, arguments.command, sample_times=arguments.sample_times))
+        return 0
     wanted = {
         run_folder.RUNS: str(arguments.run_dir.absolute()),
         run_folder.WATCHER: sys.executable,

@@ -33,7 +33,8 @@ H_ASK = 40  # descriptor of the pipe at which the Flight Recorder can be asked f
 H_IMPORTED = 41  # when `import torch` was through
 H_MODEL_BEGUN, H_MODEL_ENDED, H_PARAMETERS, H_ELEMENTS = range(42, 46)  # first and newest parameter of a module
 H_FIRST_SAMPLE = 46  # when the first sample of this process was loaded
-H_WORDS = 47
+H_ALLOWED = 47  # processors that this process might run on when its recording was opened
+H_WORDS = 48
 HEADER_SIZE = 4096
 
 # Roles. RANK, WORKER and the like are stored plus one, so that 0 means "none".
@@ -137,6 +138,8 @@ class Kind:
     # Notes by loader, when it begins: a batches to be passed over (0: not known), b who does so (string). Board: a so
     # far, b in all, c who, d how they are counted and, above that, nanoseconds that it took.
     SKIPPING = 55
+    THREADS = 56  # notes: how threads are set up when the first pass begins, a facts (string, JSON)
+    SHARED = 57  # notes by loader: what several threads would have shared of some batches, a facts (string, JSON)
     SHUTDOWN = 22  # totals; ring: a pass (0: it goes on), b workers; board as LOADER: its workers are being ended
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from operator import sub
 from typing import Any
 
-from . import exits, garbage, skipping
+from . import exits, garbage, skipping, thread_settings
 from .cursors import Cursor
 from .describe import describe_iterator, describe_loader, type_name
 from .exceptions import message_of, remember
@@ -114,6 +114,7 @@ class Entry:
         self.settle()
         self.passes += 1
         garbage.pass_begins(recorder)
+        thread_settings.pass_begins(recorder)
         self.modes = modes.bits()
         write_rank(recorder)
         self.describe(recorder)
@@ -132,6 +133,7 @@ class Entry:
             return
         self.cursor = iterator._unstuck = Cursor(self, recorder)
         belongs_to(getattr(iterator, "_dataset_fetcher", None), self.number)  # with num_workers=0
+        thread_settings.pass_begun(recorder, self.number, iterator)
         self.settle()  # what was drawn from the sampler meanwhile
         self.show(Kind.LOADER, now, 0)
         workers = getattr(iterator, "_workers", ())

@@ -99,6 +99,7 @@ class Process:
             return
         recorder.words[f.H_ROLE] = role
         recorder.words[f.H_IMPORTED] = self.imported
+        recorder.words[f.H_ALLOWED] = len(os.sched_getaffinity(0))
         write_rank(recorder)
         if self.threads is not None:
             recorder.words[f.H_FORK_NAMES] = recorder.intern(json.dumps(self.threads[1], ensure_ascii=False))

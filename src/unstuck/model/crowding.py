@@ -72,6 +72,16 @@ def _weight(crowd: Crowd) -> tuple[int, float]:
     return len(crowd.workers), crowd.seconds
 
 
+def uses(host: Host, sample: Sample, processes: list[Process], since: float) -> list[Use]:
+    """How these got on until one moment; main processes since another. Those that have just started are left out."""
+    by_pid = {one.pid: one for one in processes}
+    seen = [(one, by_pid[one.pid]) for one in sample.processes if one.pid in by_pid and one.cpu is not None]
+    found = [
+        _loading(host, sample, *one, since) if one[1].role == "main" else _worker(host, sample, *one) for one in seen
+    ]
+    return [one for one in found if one is not None and one.seconds >= YOUNG]
+
+
 def _crowd(evidence: Evidence, host: Host, sample: Sample) -> Crowd:
     seen = [(one, found) for one in sample.processes if (found := evidence.process(one.pid)) and one.cpu is not None]
     workers = [_worker(host, sample, *one) for one in seen if one[1].role == "worker"]
@@ -94,6 +104,14 @@ def _main(host: Host, sample: Sample, seen: Memory, process: Process, since: flo
     before = [one for one in _looks(host, process.pid) if one[0] <= since]
     at, first = before[-1] if before else next(_looks(host, process.pid))
     return _use(process, sample.at - at, first, seen)
+
+
+def _loading(host: Host, sample: Sample, seen: Memory, process: Process, since: float) -> Use | None:
+    """From the first look after that moment, if there is one: what it imported before is no part of it."""
+    later = [one for one in _looks(host, process.pid) if since <= one[0] <= sample.at - YOUNG]
+    if not later:
+        return _main(host, sample, seen, process, since)
+    return _use(process, sample.at - later[0][0], later[0][1], seen)
 
 
 def _looks(host: Host, pid: int) -> Iterator[tuple[float, Memory]]:

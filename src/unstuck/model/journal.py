@@ -13,6 +13,8 @@ class Begin(msgspec.Struct, frozen=True, tag="begin"):
     node: str
     pid: int
     cpus: int = 0
+    granted: str = ""
+    quota: float | None = None
     descriptor_limit: int | None = None
     cgroup: str | None = None
 

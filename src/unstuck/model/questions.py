@@ -80,6 +80,14 @@ def training_loaders(evidence: Evidence) -> list[tuple[Process, Loader]]:
     return [(one, loader) for one in evidence.mains() for loader in one.loaders if loader.optimizer_steps > 0]
 
 
+def loaders_in_use(evidence: Evidence) -> list[tuple[Process, Loader]]:
+    """Loaders that were trained on; where nothing is trained, as in a trial of a loader, those that gave batches."""
+    trained = training_loaders(evidence)
+    if trained or any(one.optimizer_steps for one in evidence.mains()):
+        return trained
+    return [(one, loader) for one in evidence.mains() for loader in one.loaders if loader.batches]
+
+
 def workers_of(evidence: Evidence, main: Process, loader: Loader) -> list[Process]:
     pids = set(loader.pids)
     return [

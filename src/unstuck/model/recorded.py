@@ -14,6 +14,7 @@ from .frameworks import Framework
 from .places import Place
 from .shards import Shards
 from .sources import DataFile, Source
+from .threads import Threads
 from .timing import Slowest, Timing
 from .told import Graph, Metric, Progress, Saved, Saving, StageNow
 
@@ -243,6 +244,7 @@ class Process(msgspec.Struct, frozen=True, omit_defaults=True):
     crash: list[Place] = []  # its Python stack when native code crashed it, the innermost last; paths may be shortened
     started: float | None = None  # when its interpreter was, as the kernel has it
     imported: float | None = None  # when `import torch` was through
+    processors: int | None = None  # that it might run on when its recording began: at `import torch`, in a new worker
     model: Model | None = None
     first_sample: float | None = None  # of this process, loaded
     first_step: float | None = None
@@ -262,6 +264,7 @@ class Process(msgspec.Struct, frozen=True, omit_defaults=True):
     buckets: list[Buckets] = []
     notes: list[Note] = []
     skipping: list[Skipping] = []
+    threads: Threads | None = None
 
     @property
     def failure(self) -> Failure | None:

@@ -1,4 +1,4 @@
-"""The machine and the environment that a loader is tried in: limits, processors, variables, versions. Sizes are bytes."""
+"""What a loader is tried in: limits of the machine, processors, variables, versions. Sizes are bytes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Settings(msgspec.Struct, frozen=True, omit_defaults=True):
     folder: str = ""  # the working folder
     folder_kind: str = ""  # its file system: ext4, nfs4, overlay, fuse.sshfs …
     folder_free: int | None = None
-    descriptors: int | None = None  # that a process may have open
+    descriptors: int | None = None  # that a process may have open; None: as many as it likes
     descriptors_most: int | None = None  # to which it may raise that itself
     memory: int | None = None  # of the machine
     memory_available: int | None = None
@@ -35,3 +35,11 @@ class Settings(msgspec.Struct, frozen=True, omit_defaults=True):
     variables: dict[str, str] = {}  # that are set, of those that data loading is often told with
     versions: dict[str, str] = {}  # of libraries installed for that interpreter, by name
     unreadable: list[str] = []  # what could not be asked, and why
+
+
+class Note(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One true sentence about a variable, or about a version that is known to be bad."""
+
+    about: str  # the variable or the library, with its value or version
+    text: str
+    source: str = ""  # the public thread that tells it: pytorch/pytorch#101188

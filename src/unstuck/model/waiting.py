@@ -11,6 +11,7 @@ from .recorded import Fetching, Handed, Loader, Process
 SHARE = 0.3  # of looping: a GPU busy less than 70 % of the time is the usual mark of a loader that does not keep up
 BATCHES = 10  # fewer are start-up
 SECONDS = 3.0  # of looping: the same; rules that say it of any loader ask for more
+TRIED = 0.5  # seconds of a loop that only goes through a loader: nothing else warms up in it
 
 
 class Waiting(NamedTuple):
@@ -31,6 +32,14 @@ class Waiting(NamedTuple):
     def matters(self) -> bool:
         """The loop would gain by faster loading, and there is enough of it to say so."""
         return self.steps >= BATCHES and self.looped >= SECONDS and self.share >= SHARE
+
+
+def holds_up(evidence: Evidence, loader: Loader) -> bool:
+    """The same question of a loader that is only tried: a loop that does nothing else waits all the time anyway."""
+    waited = waiting(loader)
+    if any(one.optimizer_steps for one in evidence.mains()):
+        return waited.matters
+    return waited.steps >= BATCHES and waited.looped >= TRIED and waited.share >= SHARE
 
 
 def waiting(loader: Loader) -> Waiting:

@@ -42,6 +42,11 @@ def leaf(pid: int) -> str | None:
     return str(chain[0]) if chain else None
 
 
+def folders(pid: int, controller: str) -> list[Path]:
+    """Of a process for a controller, leaf first."""
+    return _chain(pid, controller)
+
+
 def processor_quota(pid: int) -> float | None:
     """Processors that cgroups grant, if they limit them."""
     found = []

@@ -11,7 +11,7 @@ from pathlib import Path
 import msgspec
 
 from ..model.evidence import Memory, Sample
-from . import cgroups
+from . import cgroups, processors
 from .blocked import waits
 from .kernel import descriptors as count
 from .kernel import ran_and_queued, stat
@@ -69,6 +69,12 @@ def with_waits(seen: Sample, mains: Collection[int]) -> Sample:
     """The same, and what the main threads of these are blocked at."""
     found = [msgspec.structs.replace(one, waits=waits(one.pid)) if one.pid in mains else one for one in seen.processes]
     return msgspec.structs.replace(seen, processes=found)
+
+
+def with_processors(seen: Sample, granted: Collection[int]) -> Sample:
+    """The same, and where they may run, of the processors that they could be given."""
+    found = [msgspec.structs.replace(one, pinned=processors.pinned(one.pid, granted)) for one in seen.processes]
+    return msgspec.structs.replace(seen, processes=found, idle=processors.idle(granted))
 
 
 def counters_after(last: Sample, at: float) -> Sample:

@@ -40,6 +40,8 @@ def _host(begin: Begin, lines: list[Line], folder: Path) -> Host:
     return Host(
         node=begin.node,
         cpus=begin.cpus,
+        granted=begin.granted,
+        quota=begin.quota,
         descriptor_limit=begin.descriptor_limit,
         cgroup=begin.cgroup,
         samples=_thinned(samples),

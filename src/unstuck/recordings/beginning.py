@@ -34,6 +34,7 @@ def of_process(facts: Begun) -> dict[str, Any]:
     return {
         "started": _started(facts),
         "imported": _moment(facts, f.H_IMPORTED),
+        "processors": header[f.H_ALLOWED] or None,
         "model": _model(facts) if header[f.H_ROLE] == f.ROLE_MAIN else None,
         "first_sample": _moment(facts, f.H_FIRST_SAMPLE),
         "first_step": facts.at(steps[0][f.R_START]) if steps else None,

@@ -28,6 +28,7 @@ from .sampling import sampling
 from .saved import saved, saving
 from .shards import shards
 from .sources import data_files, sources
+from .thread_settings import threads
 from .wrapped import wrapped
 
 PHASES = {
@@ -110,6 +111,7 @@ class Facts:
             sources=sources(self),
             data_files=data_files(self),
             shards=shards(self),
+            threads=threads(self),
             **frameworks.of_process(self),
             collectives=traced,
             traced=at,

@@ -10,7 +10,8 @@ import msgspec
 
 from ..model.evidence import Exit, Sample
 from ..model.journal import Begin
-from ..probes import cgroups, gpu, host
+from ..model.processors import in_words
+from ..probes import cgroups, gpu, host, processors
 from . import place
 from .journal import Journal
 from .pidfd import Pidfd
@@ -33,12 +34,15 @@ class Following:
         self.recordings = recordings
         self.pid = pid
         self.started = started
+        self.granted = processors.granted(pid)
         self.journal = Journal(
             folder,
             Begin(
                 node=os.uname().nodename,
                 pid=pid,
                 cpus=host.cpus(pid),
+                granted=in_words(self.granted),
+                quota=cgroups.processor_quota(pid),
                 descriptor_limit=host.descriptor_limit(pid),
                 cgroup=cgroups.leaf(pid),
             ),
@@ -71,6 +75,7 @@ class Following:
         self.last = host.sample(self.pid, pids, self.folder, self.now(), groups, closely=closely, apart=apart)
         self.last = host.with_waits(self.last, self.mains)
         if closely:
+            self.last = host.with_processors(self.last, self.granted)
             self.last = msgspec.structs.replace(self.last, gpus=self._gpus.look())
         self._apart_asked += bool(apart)
         if apart and self._apart_asked > OFTEN:

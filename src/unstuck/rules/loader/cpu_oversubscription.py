@@ -31,11 +31,11 @@ from collections.abc import Iterator
 from ...model.crowding import Crowd, crowds
 from ...model.evidence import Evidence
 from ...model.phrases import many, percent
-from ...model.questions import loader_name, training_loaders
+from ...model.questions import loader_name, loaders_in_use
 from ...model.recorded import Loader
 from ...model.report import Finding, Remedy, Subject, Symptom
 from ...model.rule import rule
-from ...model.waiting import waiting
+from ...model.waiting import holds_up, waiting
 
 BESIDE = 0.2  # of the processor time, used by threads beside the main one: a feeder thread uses far less
 QUEUED = 0.2  # of the time in which workers wanted to run, without a processor
@@ -46,15 +46,20 @@ OWN = 3  # threads that every worker has: its main thread, one that feeds its qu
 VARIABLES = "OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1"
 
 
-@rule(explains=Symptom.SLOW, needs=("recording", "host"), outranks=("too-many-workers", "dataloader-bound"))
+@rule(
+    explains=Symptom.SLOW,
+    needs=("recording", "host"),
+    outranks=("too-many-workers", "dataloader-bound"),
+    of_loader=True,
+)
 def check(evidence: Evidence) -> Iterator[Finding]:
     for crowd in crowds(evidence):
         cpus = crowd.host.cpus
         if not cpus or not _oversubscribed(crowd, cpus):
             continue
-        for main, loader in training_loaders(evidence):
+        for main, loader in loaders_in_use(evidence):
             mine = any(one.process.pid in loader.pids for one in crowd.workers)
-            if main.node != crowd.host.node or not mine or not waiting(loader).matters:
+            if main.node != crowd.host.node or not mine or not holds_up(evidence, loader):
                 continue
             yield Finding(
                 cause=f"{many(_threads(crowd), 'thread')} of {many(len(crowd.workers), 'worker')} compute on "

@@ -24,23 +24,23 @@ from collections.abc import Iterator
 
 from ...model.evidence import Evidence
 from ...model.phrases import duration, line, many, percent, short, size
-from ...model.questions import is_users, loader_name, training_loaders
+from ...model.questions import is_users, loader_name, loaders_in_use
 from ...model.recorded import Fetching, Handed, Loader
 from ...model.report import Finding, Remedy, Subject, Symptom
 from ...model.rule import rule
-from ...model.waiting import fetching, handing, typical, waiting
+from ...model.waiting import fetching, handing, holds_up, typical, waiting
 
 TIMES = 4  # memory over what is shown: below that, cloning gains less than it costs in thought
 MUCH = 1 << 20  # bytes: a copy of less takes less than handing over takes anyway
 HANDING = 0.2  # of the workers' work: else samples take long for another reason
 
 
-@rule(explains=Symptom.SLOW, needs=("recording",), outranks=("dataloader-bound", "many-small-tensors"))
+@rule(explains=Symptom.SLOW, needs=("recording",), outranks=("dataloader-bound", "many-small-tensors"), of_loader=True)
 def check(evidence: Evidence) -> Iterator[Finding]:
-    for main, loader in training_loaders(evidence):
+    for main, loader in loaders_in_use(evidence):
         loads = fetching(evidence, main, loader)
         batch = typical(loads)
-        if not loader.num_workers or batch is None or not _views(batch) or not waiting(loader).matters:
+        if not loader.num_workers or batch is None or not _views(batch) or not holds_up(evidence, loader):
             continue
         if handing(loads) < HANDING:
             continue

@@ -24,11 +24,11 @@ from collections.abc import Iterator
 
 from ...model.evidence import Evidence
 from ...model.phrases import duration, many, percent, size
-from ...model.questions import is_users, loader_name, training_loaders
+from ...model.questions import is_users, loader_name, loaders_in_use
 from ...model.recorded import Fetching, Handed, Loader
 from ...model.report import Finding, Remedy, Subject, Symptom
 from ...model.rule import rule
-from ...model.waiting import fetching, handing, typical, waiting
+from ...model.waiting import fetching, handing, holds_up, typical, waiting
 
 MANY = 100  # tensors a batch: at some 20 µs on either side, that is what a fast step takes
 SMALL = 64 << 10  # bytes each on average: of larger ones, copying takes longer than handing over
@@ -36,12 +36,12 @@ HANDING = 0.2  # of the workers' work: else samples take long for another reason
 DEFAULT = "default_collate"
 
 
-@rule(explains=Symptom.SLOW, needs=("recording",), outranks=("dataloader-bound",))
+@rule(explains=Symptom.SLOW, needs=("recording",), outranks=("dataloader-bound",), of_loader=True)
 def check(evidence: Evidence) -> Iterator[Finding]:
-    for main, loader in training_loaders(evidence):
+    for main, loader in loaders_in_use(evidence):
         loads = fetching(evidence, main, loader)
         batch = typical(loads)
-        if not loader.num_workers or batch is None or not _crumbs(batch) or not waiting(loader).matters:
+        if not loader.num_workers or batch is None or not _crumbs(batch) or not holds_up(evidence, loader):
             continue
         if handing(loads) < HANDING:
             continue

@@ -38,7 +38,12 @@ LONG = 2.0  # seconds: a start that nobody minds
 SHARE = 0.1  # of the run
 
 
-@rule(explains=Symptom.SLOW, needs=("recording",), outranks=("worker-respawn-epoch-gap", "dataloader-bound"))
+@rule(
+    explains=Symptom.SLOW,
+    needs=("recording",),
+    outranks=("worker-respawn-epoch-gap", "dataloader-bound"),
+    of_loader=True,
+)
 def check(evidence: Evidence) -> Iterator[Finding]:
     for main in evidence.mains():
         for loader in main.loaders:

@@ -29,7 +29,7 @@ from ...model.crews import crews, fetched, names, part
 from ...model.evidence import Evidence
 from ...model.passes import each_once, spare
 from ...model.phrases import many, short
-from ...model.questions import is_users, loader_name, training_loaders
+from ...model.questions import is_users, loader_name, loaders_in_use
 from ...model.recorded import Loader, Process
 from ...model.report import Finding, Remedy, Subject, Symptom
 from ...model.rule import rule
@@ -39,7 +39,7 @@ BATCHES = 2  # in the same order: one batch may be the same by chance, such as o
 
 @rule(explains=Symptom.WRONG, needs=("recording",), outranks=("iterable-length-lies",))
 def check(evidence: Evidence) -> Iterator[Finding]:
-    yield from each_once(_judge(evidence, main, loader) for main, loader in training_loaders(evidence))
+    yield from each_once(_judge(evidence, main, loader) for main, loader in loaders_in_use(evidence))
 
 
 def _judge(evidence: Evidence, main: Process, loader: Loader) -> Finding | None:
@@ -101,9 +101,10 @@ def _all_by_each(loader: Loader) -> bool:
 
 def _same(loader: Loader, times: int) -> str:
     often = "twice" if times == 2 else f"{times} times"
-    samples = "Every sample is" if times == loader.num_workers else "Samples are"
+    comes = "is trained on" if loader.optimizer_steps else "comes"
+    samples = f"Every sample {comes}" if times == loader.num_workers else f"Many a sample {comes}"
     return (
-        f"{samples} trained on {often} in an epoch: {part(times, loader.num_workers)} of {loader_name(loader)} "
+        f"{samples} {often} in an epoch: {part(times, loader.num_workers)} of {loader_name(loader)} "
         "go through the same samples, none takes a share of its own."
     )
 
