@@ -53,7 +53,7 @@ def test_a_rule_is_unknown_without_what_it_needs(rule):
 
 @pytest.mark.parametrize("rule", RULES)
 def test_what_a_rule_outranks_exists(rule):
-    assert set(all_rules()[rule].outranks) <= set(RULES)
+    assert {one for one in all_rules()[rule].outranks if isinstance(one, str)} <= set(RULES)
 
 
 @pytest.mark.parametrize("rule", RULES)

@@ -14,6 +14,9 @@ from ..errors import UserError
 COMMANDS = {
     "run": "run a command, record it, and say what went wrong",
     "why": "say why a run is stuck, slow or dead: a pid, a run folder or a saved report",
+    "doctor": "try a loader rung by rung, and say what fails and what its limit is",
+    "budget": "predict a loader's memory and /dev/shm before it runs",
+    "tune": "find num_workers, prefetch_factor and the like for a loader, by measuring few settings",
     "logs": "show or follow a run's text logs, by rank, level and pattern",
     "env": "print the variables that switch recording on for a whole shell",
     "explain": "what a rule looks at, why it happens, what to do",

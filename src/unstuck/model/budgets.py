@@ -19,6 +19,43 @@ class Loaded(msgspec.Struct, frozen=True, omit_defaults=True):
     tensors: int = 0
     shapes: str = ""  # float32[3, 224, 224]
     files: list[str] = []  # read while it was made
+    shm: int = 0  # of the storage, what goes to another process through /dev/shm: tensors, in whole pages
+    pickled: int = 0  # what goes there through a pipe: arrays, strings, numbers
+    held: int = 0  # all memory that goes away with it
+
+
+class Shuffle(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A shuffle buffer in a stream, as it is when it is full. Every worker has one."""
+
+    of: str = ""  # whose: webdataset's .shuffle()
+    elements: int = 0
+    element: int | None = None  # bytes of one, at that place of the pipeline; None: none has passed
+    looked: int = 0  # elements that this was measured with
+    copies: int = 1  # of the buffer that are there at once: 2 where it is shuffled into a copy
+    source: int | None = None  # bytes of all there is to read: more cannot be held
+    shape: str = ""
+
+
+class Needs(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What is known of a loader's appetite. None: nobody has measured or said it."""
+
+    samples: list[Loaded] = []
+    batch: Loaded | None = None  # put together of `batch_of` samples
+    batch_of: int = 1
+    shares: bool = True  # it is put together in shared memory directly, as torch's own collate function does
+    base: int | None = None  # of the main process with the loader made
+    main: int = 0  # that it takes more when it loads
+    worker: int | None = None  # private memory of a worker that has loaded a little
+    copied: int = 0  # of it, what was copied because it wrote to what it was forked with
+    objects: int | None = None  # Python objects of the dataset: copied in forked workers by reading
+    arrays: int = 0  # blocks of the dataset: copied to workers that are spawned
+    largest: str = ""  # attribute of the dataset with most of the objects
+    shuffles: list[Shuffle] = []
+    method: str = ""  # fork, spawn, forkserver
+    grown: int | None = None  # most that a busy worker took above that, with batches of `grown_batch` …
+    grown_batch: int = 1
+    grown_buffers: list[int] = []  # … and so many elements in each of its shuffle buffers
+    measured: bool = True  # else given as numbers
 
 
 class Term(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -29,6 +66,16 @@ class Term(msgspec.Struct, frozen=True, omit_defaults=True):
     how: str  # the multiplication in words: "8 workers × prefetch 2 × batch of 32 × 1.2 MiB"
     measured: bool = True  # else assumed, or given as a number
     shm: bool = False  # of it lies in /dev/shm
+
+
+class Alternative(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Another setting, and what it would come to."""
+
+    setting: str  # to paste: num_workers=8, prefetch_factor=1
+    node: int = 0
+    grade: str = ""
+    shm: int = 0
+    shm_grade: str = ""
 
 
 class Budget(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -48,3 +95,12 @@ class Budget(msgspec.Struct, frozen=True, omit_defaults=True):
     shm_size: int | None = None
     shm_grade: str = ""
     assumed: list[str] = []  # what was not measured, and what was taken instead
+    shm_free: int | None = None  # that may be used of it
+    shm_of: str = ""  # machine, --shm
+    idle_prefetch: int | None = None  # prefetch_factor that was asked for and does nothing, since there is no worker
+    formula: int = 0  # workers × prefetch × batch × sample, as it is often given: without all that comes beside it
+    safer: list[Alternative] = []  # settings that would do, the least change first
+    notes: list[str] = []  # what else the numbers say
+
+    def largest(self) -> Term | None:
+        return max(self.terms, key=lambda one: one.size, default=None)

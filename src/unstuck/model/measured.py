@@ -28,6 +28,11 @@ class Measured(msgspec.Struct, frozen=True, omit_defaults=True):
     shm: int = 0
     failed: str = ""  # why there is no figure
     took: float = 0.0  # seconds of the measurement itself
+    step: float | None = None  # seconds that each batch was kept for, as a training would
+    processors: float = 0.0  # that computed, of its processes together, on average
+    scatter: float = 0.0  # of the waits: their standard deviation, in means
+    read: int = 0  # bytes that came from a disk while it was timed
+    times: int = 1  # that it was measured
 
 
 class Search(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -42,6 +47,13 @@ class Search(msgspec.Struct, frozen=True, omit_defaults=True):
     stopped: str = ""  # why the search ended where it did
     memory: int = 0  # that may be used
     memory_of: str = ""
+    formula_said: str = ""  # the rule of thumb with this machine's numbers
+    processors: float = 0.0  # that may be used
+    data: str = ""  # disk, page cache, disk first: where the samples came from
+    needed: float | None = None  # samples a second that a training with that step takes
+    step_of: str = ""  # where the step's length is from
+    debug: str = ""  # code of a loader to debug with
+    notes: list[str] = []  # what else was decided, and why
 
 
 class Proposal(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -21,7 +21,7 @@ class Rule(msgspec.Struct, frozen=True):
     check: Check
     explains: Symptom
     needs: tuple[str, ...]
-    outranks: tuple[str, ...] = ()
+    outranks: tuple[str | Symptom, ...] = ()
     fallback: bool = False
     behind: tuple[str | Symptom, ...] = ()
     foretells: bool = False
@@ -45,14 +45,15 @@ class Judgement(msgspec.Struct, frozen=True):
 def rule(
     explains: Symptom,
     needs: tuple[str, ...],
-    outranks: tuple[str, ...] = (),
+    outranks: tuple[str | Symptom, ...] = (),
     *,
     fallback: bool = False,
     behind: tuple[str | Symptom, ...] = (),
     foretells: bool = False,
     of_loader: bool = False,
 ) -> Callable[[Check], Rule]:
-    """Declare a rule: `needs` names sections of Evidence (`a|b`: one of them will do), `outranks` names rules.
+    """Declare a rule: `needs` names sections of Evidence (`a|b`: one of them will do), `outranks` names rules,
+    or a `Symptom`: all that explain one and came of a trial, whose reason this rule gives.
 
     A fallback is silent when it is outranked. `behind` is the same the other way round: rules that outrank this one,
     or `ANYTHING` that was found and is not behind or a fallback itself, or a `Symptom`: anything that explains one.

@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 
 from .budgets import Budget, Loaded
+from .differences import Differences
 from .finding import Finding
 from .measured import Measured, Proposal, Search
 from .recorded import Failure, Loader
@@ -55,6 +56,7 @@ class Trial(msgspec.Struct, frozen=True, omit_defaults=True):
     measured: list[Measured] = []
     limit: str = ""  # of the loader, as the differences say: storage, computing, hand-over, workers, balanced
     limit_seen: list[str] = []
+    differences: Differences | None = None  # what these rest on
     search: Search | None = None
     proposals: list[Proposal] = []
     budget: Budget | None = None

@@ -79,8 +79,16 @@ def _above(name: str, present: set[str]) -> list[str]:
     return [
         other
         for other in sorted(present)
-        if name in rules[other].outranks or other in rules[name].behind or _stands_behind(rules[name], rules[other])
+        if name in rules[other].outranks
+        or other in rules[name].behind
+        or _stands_behind(rules[name], rules[other])
+        or _takes_over(rules[other], rules[name])
     ]
+
+
+def _takes_over(rule: Rule, other: Rule) -> bool:
+    """It gives the reason that the other has found in a trial; neither does so for the other."""
+    return other.explains in rule.outranks and not any(isinstance(one, Symptom) for one in other.outranks)
 
 
 def _stands_behind(rule: Rule, other: Rule) -> bool:

@@ -98,6 +98,8 @@ def _drawing(loader: Any, dataset: Any, changes: dict[str, Any]) -> dict[str, An
     size = changes.get("batch_size", loader.batch_size)
     if isinstance(dataset, IterableDataset):
         return {"batch_size": size, **({"drop_last": loader.drop_last} if size else {})}
+    if "batch_sampler" in changes:
+        return {"batch_sampler": changes["batch_sampler"]}
     sampler = changes.get("sampler", loader.sampler)
     own = loader.batch_sampler is not None and type(loader.batch_sampler).__name__ != "BatchSampler"
     if loader.batch_size is None and (own or loader.batch_sampler is not None) and "sampler" not in changes:
@@ -128,12 +130,12 @@ def described(loader: Any) -> dict[str, Any]:
         "batch_sampler": type(loader.batch_sampler).__name__ if loader.batch_sampler is not None else None,
         "collate_fn": getattr(loader.collate_fn, "__name__", type(loader.collate_fn).__name__),
         "context": context.get_start_method() if context is not None else None,
-        "dataset_length": _length(dataset),
-        "length": _length(loader),
+        "dataset_length": length_of(dataset),
+        "length": length_of(loader),
     }
 
 
-def _length(thing: Any) -> int | None:
+def length_of(thing: Any) -> int | None:
     try:
         return len(thing)
     except (TypeError, NotImplementedError):

@@ -29,10 +29,21 @@ class Facts:
             json.dump(self._seen, file)
         os.replace(beside, self._path)
 
+    def beside(self, name: str) -> Facts:
+        """Another file of facts: of a process that this one starts."""
+        return Facts(f"{self._path}.{name}")
+
+    def read(self) -> dict[str, Any]:
+        """What another process has put there."""
+        with open(self._path) as file:
+            found: dict[str, Any] = json.load(file)
+        return found
+
 
 def main(path: str) -> int:
     with open(path) as file:
         request = json.load(file)
+    del path, file  # what frames hold when something fails is taken for the files it was about
     facts = Facts(request["facts"])
     try:
         importlib.import_module(f".rungs.{request['what']}", __package__).run(request, facts)

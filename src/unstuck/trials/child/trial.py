@@ -11,16 +11,19 @@ import os
 import sys
 
 PACKAGE = "_unstuck_trial"
-HERE = os.path.dirname(os.path.abspath(__file__))
 
 
 def known() -> None:
-    """Our modules under their own name; our folder is not where the user's imports are looked for."""
-    sys.path[:] = [entry for entry in sys.path if os.path.abspath(entry or ".") != HERE]
+    """Our modules under their own name; our folder is not where the user's imports are looked for.
+
+    Its path is no name of this module: what the frames of a failure hold is taken for the files it was about.
+    """
+    here = os.path.dirname(os.path.abspath(__file__))
+    sys.path[:] = [entry for entry in sys.path if os.path.abspath(entry or ".") != here]
     if PACKAGE in sys.modules:
         return
-    file = os.path.join(HERE, "__init__.py")
-    spec = importlib.util.spec_from_file_location(PACKAGE, file, submodule_search_locations=[HERE])
+    file = os.path.join(here, "__init__.py")
+    spec = importlib.util.spec_from_file_location(PACKAGE, file, submodule_search_locations=[here])
     if spec is None or spec.loader is None:
         raise ImportError(file)
     package = importlib.util.module_from_spec(spec)

@@ -11,19 +11,34 @@ from ..opening import opened
 if TYPE_CHECKING:
     from ..request import Facts
 
+LONGER = 14.0  # seconds
+
 
 def run(request: dict[str, Any], facts: Facts) -> None:
-    """`change`: settings of the loader; `batches`: most of a pass; `passes`; `seconds`: after which it is enough."""
+    """`change`: settings of the loader; `batches`: most of a pass; `passes`; `seconds`: after which it is enough.
+
+    `least`: batches for which it goes on somewhat longer, where they come slowly.
+    """
     options = request["options"]
     loader = opened(request, facts)
     if options.get("change"):
         loader = rebuilt(loader, **options["change"])
-    until = time.monotonic() + options.get("seconds", 20.0)
+    facts.put(workers=loader.num_workers)
+    passes = options.get("passes", 1)
     counts: list[int] = []
-    for _ in range(options.get("passes", 1)):
+    ended: list[bool] = []
+    for _ in range(passes):
+        until = 0.0  # from the first batch on: workers may take long to start
         counts.append(0)
-        for _batch in loader:
+        ended.append(True)
+        facts.put(batches=counts, ended=ended, first=None)
+        for batch in loader:
             counts[-1] += 1
-            if counts[-1] >= options.get("batches", 20) or time.monotonic() > until:
+            del batch
+            until = until or time.monotonic() + options.get("seconds", 20.0) / passes
+            late = time.monotonic() - until
+            enough = late > 0 and (counts[-1] >= options.get("least", 1) or late > LONGER)
+            if counts[-1] >= options.get("batches", 20) or enough:
+                ended[-1] = False
                 break
-        facts.put(batches=counts)
+        facts.put(batches=counts, ended=ended)

@@ -1,0 +1,51 @@
+"""`python slow_training.py FILE.py:callable KWARGS STEPS SECONDS`: loops over a loader slowly: its queue fills.
+
+A pass that is shorter than STEPS is begun again. What is measured is measured from outside.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import sys
+import time
+
+import torch  # noqa: F401  (as a training has it)
+
+PATIENCE = 60.0  # seconds
+
+
+def loader_of(target: str, kwargs: dict[str, object]):
+    path, _, name = target.rpartition(":")
+    spec = importlib.util.spec_from_file_location("loaders", path)
+    module = importlib.util.module_from_spec(spec)
+    sys.modules["loaders"] = module
+    spec.loader.exec_module(module)
+    made = getattr(module, name)(**kwargs)
+    if hasattr(made, "train_dataloader"):
+        made.setup("fit")
+        made = made.train_dataloader()
+    return made
+
+
+def wait_until_full(loader, batches) -> None:
+    """A machine that is busy with other things fills the queue slowly; a long training would have filled it."""
+    ahead, until = loader.num_workers * (loader.prefetch_factor or 0), time.monotonic() + PATIENCE
+    while time.monotonic() < until and batches._data_queue.qsize() < ahead:
+        time.sleep(0.05)
+
+
+def main(target: str, kwargs: str, steps: str, seconds: str) -> None:
+    loader, left = loader_of(target, json.loads(kwargs)), int(steps)
+    batches = iter(loader)
+    for batch in batches:  # noqa: B007  (the training has it in use meanwhile)
+        if left == int(steps):
+            wait_until_full(loader, batches)
+        time.sleep(float(seconds))
+        left -= 1
+        if not left:
+            break
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

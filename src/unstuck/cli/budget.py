@@ -1,0 +1,155 @@
+"""Predict a loader's memory and /dev/shm before it runs, from some samples and one worker.
+
+Every part of it is shown as the multiplication it is, added up for a rank and for the node, and held against what this
+machine, its cgroup or --memory has. --workers, --batch, --prefetch and --ranks ask what would be if.
+
+  unstuck budget train.py:make_loader
+  unstuck budget train.py:make_loader --workers 16 --prefetch 4 --ranks 8
+  unstuck budget --sample-mb 220 --workers 16 --batch 8 --prefetch 2 --decode-mb 1800 --memory 512G
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+import msgspec
+
+from ..errors import UserError
+from ..model.budgets import Budget, Loaded, Needs, Shuffle
+from ..model.recorded import Loader
+from ..model.report import Report
+from ..model.trials import Target, Trial
+from ..trials.advising import advised, budget_of
+from ..trials.attempt import Limits, Outcome, Work, attempt, prepare
+from ..trials.budgeting import PREFETCH, Plan
+from ..trials.ladder import Step
+from ..trials.room import Room, room
+from ..trials.verdicts import rung_of
+from ..views.budgets import show_budget
+from ..views.terminal import console_for
+from ..views.trials import Climbing
+from .target import add_target_arguments, count, exit_code, judged, printed, size, work_of
+
+MB = 1_000_000
+HALF = "half of the memory, as Linux has it by default"
+LIMITS = Limits(seconds=120.0)
+RESERVE = 0.1  # of what is free stays free: a sample that wants too much is to be ended by us, not by the kernel
+STEP = Step("samples", "some samples, a batch of them, one worker", "samples", {"batch": True, "memory": True})
+CONSTRUCT = Step("construct", "import the target and make its loader", "samples")  # it got no further
+HANDED = (
+    "--sample-mb: what is handed to the training (480×480×240 of float32 are 221 MB), not what it takes to make one"
+)
+PLAIN = ("decode_mb", "shuffle", "raw_mb", "dataset_mb")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    add_target_arguments(parser, required=False)
+    parser.add_argument("--ranks", type=positive, default=1, metavar="N", help="processes that train on this node")
+    parser.add_argument(
+        "--shm", type=size, metavar="SIZE", help="of /dev/shm, as 64M (default: what is free of it here)"
+    )
+    plain = parser.add_argument_group("without a TARGET, from plain numbers")
+    plain.add_argument("--sample-mb", type=amount, metavar="MB", help="of one sample, as it is handed to the training")
+    plain.add_argument("--decode-mb", type=amount, metavar="MB", help="that it takes more while it is being made")
+    plain.add_argument("--shuffle", type=count, metavar="N", help="samples in the shuffle buffer of every worker")
+    plain.add_argument("--raw-mb", type=amount, metavar="MB", help="of one sample in that buffer")
+    plain.add_argument("--dataset-mb", type=amount, metavar="MB", help="of Python objects that the dataset holds")
+
+
+def positive(text: str) -> int:
+    if not count(text):
+        raise argparse.ArgumentTypeError("at least 1")
+    return int(text)
+
+
+def amount(text: str) -> int:
+    """Bytes."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1.0
+    if not 0 <= value < float("inf"):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of megabytes")
+    return int(value * MB)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    there = room(arguments.memory, arguments.shm)
+    if arguments.target is None:
+        if arguments.memory is not None and arguments.shm is None:
+            there = there._replace(shm_size=arguments.memory // 2, shm_free=arguments.memory // 2, shm_of=HALF)
+        trial, work = Trial("budget", budget=_by_numbers(arguments, there)), None
+    else:
+        if arguments.sample_mb is not None or any(getattr(arguments, name) is not None for name in PLAIN):
+            raise UserError("a TARGET is measured", "leave it away to calculate with --sample-mb and the like")
+        work = work_of(arguments, "budget")
+        trial = _measured(arguments, work, there)
+    report = judged(trial, work)
+    _tell(report, arguments, work)
+    return exit_code(report)
+
+
+def _tell(report: Report, arguments: argparse.Namespace, work: Work | None) -> None:
+    if arguments.json:
+        printed(report, arguments, work)
+    else:
+        show_budget(report, console_for(sys.stdout), str(work.folder) if work is not None else "")
+
+
+def _measured(arguments: argparse.Namespace, work: Work, there: Room) -> Trial:
+    """The loader is measured as it is: what is asked for instead is arithmetic."""
+    with Climbing(sys.stderr, [STEP]) as climbing:
+        prepare()
+        limits = LIMITS._replace(memory=int(room().memory * (1 - RESERVE)))
+        climbing.begins(STEP)
+        options = {**STEP.options, "worker": arguments.workers}
+        outcome = attempt(STEP.what, STEP.name, work, options, limits, lambda s: climbing.goes_on(STEP, s))
+    return _trial(arguments, work, outcome, limits, there)
+
+
+def _trial(arguments: argparse.Namespace, work: Work, outcome: Outcome, limits: Limits, there: Room) -> Trial:
+    facts = outcome.facts
+    loader = msgspec.convert(facts["loader"], Loader) if "loader" in facts else None
+    step = STEP if loader is not None else CONSTRUCT
+    rung = rung_of(step, outcome, limits, None)
+    samples = msgspec.convert(facts.get("samples") or [], list[Loaded])
+    target = Target(work.target, work.kwargs, facts.get("gave", ""), loader)
+    trial = Trial("budget", target, rungs=[rung], samples=samples)
+    if loader is None or not samples:
+        return trial
+    if arguments.batch is not None and loader.batch_sampler is None:
+        remedy = "change it where the dataset puts its batches together, and measure again"
+        raise UserError("--batch: this loader has batch_size=None, its dataset gives whole batches", remedy)
+    wishes = {name: getattr(arguments, name) for name in ("workers", "batch", "prefetch", "ranks")}
+    return msgspec.structs.replace(trial, budget=budget_of(facts, loader, there, **wishes))
+
+
+def _by_numbers(arguments: argparse.Namespace, there: Room) -> Budget:
+    if not arguments.sample_mb:
+        raise UserError("nothing to calculate with", "name a TARGET, or give --sample-mb with --workers and --batch")
+    sample, decode, raw = arguments.sample_mb, arguments.decode_mb, arguments.raw_mb
+    taken = [
+        *([HANDED] if decode is None else []),
+        *([] if arguments.workers is not None else ["--workers: 0, torch's default"]),
+        *([] if arguments.batch is not None else ["--batch: 1, torch's default"]),
+        *(
+            []
+            if arguments.prefetch is not None or not arguments.workers
+            else [f"--prefetch: {PREFETCH}, torch's default"]
+        ),
+        *([] if decode is not None else ["--decode-mb: as much again as the sample, while one is made"]),
+        *(["--raw-mb: as large as the sample"] if arguments.shuffle and raw is None else []),
+    ]
+    decode = sample if decode is None else decode
+    element = sample if raw is None else raw
+    buffer = [Shuffle("a shuffle buffer", arguments.shuffle, element, looked=1)] if arguments.shuffle else []
+    one = Loaded(size=sample, storage=sample, shm=sample, held=sample, peak=sample + decode)
+    needs = Needs([one], objects=arguments.dataset_mb, shuffles=buffer, method="fork", measured=False)
+    plan = Plan(arguments.workers or 0, arguments.batch or 1, _prefetch(arguments), arguments.ranks)
+    found = advised(needs, plan, there, asked_prefetch=arguments.prefetch)
+    return msgspec.structs.replace(found, assumed=[*taken, *found.assumed])
+
+
+def _prefetch(arguments: argparse.Namespace) -> int:
+    return arguments.prefetch if arguments.prefetch is not None else PREFETCH

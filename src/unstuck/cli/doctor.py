@@ -1,0 +1,92 @@
+"""Try a loader, rung by rung, before it costs a night.
+
+TARGET is module:callable or path.py:callable; it gives a DataLoader, a Dataset or a LightningDataModule. Each rung is a
+recorded process of its own with a limit of time and of memory: one sample, several, a batch, the loader without
+workers, with one, with its own number; a second pass, a stop in the middle, spawned workers, two ranks, a benchmark.
+The first rung that fails is pointed at, and what the rules say of it. Nothing is left behind.
+
+  unstuck doctor train.py:make_loader
+  unstuck doctor my.data:Images --kwargs root=/data size=224 --workers 8
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+from ..errors import UserError
+from ..model.report import Report
+from ..model.trials import FAIL
+from ..probes.settings import look
+from ..trials.attempt import Limits, Work, prepare
+from ..trials.climbing import Asked, climb
+from ..trials.environment import memory_free, notes
+from ..trials.ladder import LADDER, chosen
+from ..trials.signals import heard
+from ..views.terminal import console_for
+from ..views.trials import Climbing, show_doctor
+from .main import FOUND
+from .target import add_target_arguments, exit_code, judged, printed, wishes, work_of
+
+LIMIT = 60.0  # seconds for a rung; more where importing takes long
+RESERVE = 0.1  # of what is free stays free: a loader that wants too much is to be ended by us, not by the kernel
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    add_target_arguments(parser, required=False)
+    parser.add_argument("--only", metavar="NAMES", help="rungs to try, as no-workers,workers")
+    parser.add_argument("--skip", metavar="NAMES", help="rungs to leave out")
+    parser.add_argument("--quick", action="store_true", help="without spawn, ranks and benchmark")
+    parser.add_argument("--list", action="store_true", help="name the rungs, and leave")
+    parser.add_argument("--limit", type=seconds, metavar="S", help="seconds for each rung (default: 60)")
+    parser.add_argument(
+        "--stall",
+        type=seconds,
+        default=30.0,
+        metavar="S",
+        help="seconds without progress that end a rung (default: 30)",
+    )
+    parser.add_argument("--step-ms", type=seconds, metavar="MS", help="length of a training step that has to be fed")
+
+
+def seconds(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0.0
+    if not 0 < value < float("inf"):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number above 0")
+    return value
+
+
+def run(arguments: argparse.Namespace) -> int:
+    steps = chosen(arguments.only, arguments.skip, quick=arguments.quick)
+    if arguments.list:
+        for step in LADDER:
+            print(f"{step.name:<13} {step.title}")
+        return 0
+    if not arguments.target:
+        raise UserError("doctor needs a TARGET", "write path.py:callable or module:callable; `unstuck doctor --help`")
+    heard()
+    work = work_of(arguments, "doctor")
+    with Climbing(sys.stderr, steps) as climbing:
+        prepare()
+        settings = look(work.python)
+        free = memory_free(settings)
+        memory = arguments.memory or (int(free * (1 - RESERVE)) if free is not None else None)
+        limits = Limits(arguments.limit or LIMIT, memory, arguments.stall)
+        training = arguments.step_ms / 1e3 if arguments.step_ms else None
+        asked = Asked(work, steps, wishes(arguments), limits, training, patient=arguments.limit is None)
+        trial = climb(asked, settings, climbing)
+    report = judged(trial, work)
+    _tell(report, arguments, work)
+    return FOUND if any(one.status == FAIL for one in trial.rungs) else exit_code(report)
+
+
+def _tell(report: Report, arguments: argparse.Namespace, work: Work) -> None:
+    if arguments.json:
+        printed(report, arguments, work)
+        return
+    trial = report.trial
+    if trial is not None and trial.settings is not None:
+        show_doctor(report, notes(trial.settings), console_for(sys.stdout), str(work.folder))

@@ -1,0 +1,108 @@
+"""Find num_workers, prefetch_factor and the other settings of a loader, by measuring it.
+
+  unstuck tune train.py:make_loader
+  unstuck tune train.py:make_loader --memory 64G --seconds 120
+  unstuck tune train.py:make_loader --step-ms 85          the cheapest setting that keeps this training fed
+  unstuck tune train.py:make_loader --run unstuck-runs/X  the same, with the step of a recorded run
+
+Few settings are measured, each until its figure is precise enough: `next()` is timed, the warm-up left out, and the
+noise said. Ctrl-C ends it with what was measured so far; nothing is left behind.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from pathlib import Path
+
+from ..model.phrases import many
+from ..model.report import Report
+from ..trials.attempt import prepare
+from ..trials.keeping import forget
+from ..trials.signals import heard
+from ..trials.tuning import INTERRUPTED, Step, Wanted, step_of, tune
+from ..views.terminal import console_for
+from ..views.tuning import show
+from .main import COULD_NOT_LOOK
+from .target import add_target_arguments, exit_code, judged, printed, wishes, work_of
+
+DEFAULT_SECONDS = 60.0
+QUIET = 2.0  # seconds before the first word: what is quick needs none
+LINE_EVERY = 10.0  # seconds between two lines where they stay
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    add_target_arguments(parser)
+    parser.add_argument(
+        "--seconds", type=_positive, default=DEFAULT_SECONDS, metavar="S", help="for measuring (default: 60)"
+    )
+    fed = parser.add_mutually_exclusive_group()
+    fed.add_argument("--step-ms", type=_positive, metavar="MS", help="a training step takes that long: feed it")
+    fed.add_argument("--run", type=Path, metavar="FOLDER", help="feed the training of this recorded run")
+
+
+def _positive(text: str) -> float:
+    try:
+        found = float(text)
+    except ValueError:
+        found = 0.0
+    if not 0 < found < 1e6:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number above 0")
+    return found
+
+
+def run(arguments: argparse.Namespace) -> int:
+    heard()
+    work = work_of(arguments, "tune")
+    step = Step(arguments.step_ms / 1e3, "--step-ms") if arguments.step_ms else None
+    step = step_of(arguments.run) if arguments.run is not None else step
+    prepare()
+    line = Line()
+    try:
+        trial = tune(work, Wanted(arguments.seconds, wishes(arguments), arguments.memory, step), line)
+    finally:
+        line.clear()
+    report = judged(trial, work)
+    forget(work.folder, sorted(work.folder.glob("trial-measuring-*")))
+    if arguments.json:
+        printed(report, arguments, work)
+    else:
+        show(report, console_for(sys.stdout), str(work.folder))
+    return _code(report)
+
+
+def _code(report: Report) -> int:
+    search = report.trial.search if report.trial is not None else None
+    if search is not None and search.stopped == INTERRUPTED:
+        return 130
+    found = report.trial is not None and report.trial.proposals
+    return exit_code(report) if found or report.findings else COULD_NOT_LOOK
+
+
+class Line:
+    """What is being measured, on stderr: one line that is written over on a terminal, now and then a line elsewhere."""
+
+    def __init__(self) -> None:
+        self._began = self._last = time.monotonic()
+        self._terminal = sys.stderr.isatty()
+        self._shown = 0
+
+    def __call__(self, what: str, count: int, left: float) -> None:
+        now = time.monotonic()
+        if now - self._began < QUIET or now - self._last < (0.2 if self._terminal else LINE_EVERY):
+            return
+        self._last = now
+        doing = f"measuring {what}" if what else "importing and reading some data, not measured"
+        text = f"unstuck: {doing}; {many(count, 'setting')} measured, at most {left:.0f} s to go"
+        if self._terminal:
+            sys.stderr.write(f"\r{text.ljust(self._shown)}")
+            self._shown = len(text)
+        else:
+            sys.stderr.write(f"{text}\n")
+        sys.stderr.flush()
+
+    def clear(self) -> None:
+        if self._shown:
+            sys.stderr.write(f"\r{' ' * self._shown}\r")
+            sys.stderr.flush()

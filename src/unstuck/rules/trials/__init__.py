@@ -1,0 +1,1 @@
+"""Loaders that were tried on purpose, by the doctor."""

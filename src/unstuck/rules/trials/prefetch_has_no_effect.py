@@ -1,0 +1,77 @@
+"""prefetch_factor is set, and there is no worker that could load ahead.
+
+## What it looks at
+The settings that `unstuck budget` was asked about: a prefetch_factor with num_workers=0. And a target that could not
+make its loader, because torch (or transformers) refused a prefetch_factor without workers.
+
+## Why it happens
+Workers load ahead: prefetch_factor says how many batches each of them has ready. With num_workers=0 the main process
+loads every batch itself, when the training asks for it, and the GPU waits meanwhile. Old versions of torch ignored the
+setting, newer ones refuse it.
+
+## What to do
+Give it workers, one to begin with, or leave prefetch_factor out. `unstuck tune` finds how many are worth it.
+
+## How sure it is
+Certain: it is how the DataLoader works, and where torch refused it, its own words are quoted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ...model.evidence import Evidence
+from ...model.finding import Finding, Remedy, Subject, Symptom
+from ...model.phrases import said
+from ...model.questions import user_line
+from ...model.recorded import Failure
+from ...model.rule import rule
+from ...model.speaking import settings
+from ...model.trials import FAIL, Trial
+
+NAME = "prefetch_factor"
+
+
+@rule(explains=Symptom.SLOW, needs=("trial",), outranks=("uncaught-exception",))
+def check(evidence: Evidence) -> Iterator[Finding]:
+    trial = evidence.trial
+    refused = [one.failure for one in trial.rungs if one.status == FAIL and _refused(one.failure)] if trial else []
+    if trial is not None and refused and refused[0] is not None:
+        yield _refusal(trial, refused[0])
+    elif trial is not None and trial.budget is not None and trial.budget.idle_prefetch:
+        yield _without_effect(trial, trial.budget.idle_prefetch)
+
+
+def _refused(failure: Failure | None) -> bool:
+    """By torch or by transformers: both name the setting, and say that it needs workers."""
+    if failure is None or failure.type != "ValueError" or NAME not in failure.message:
+        return False
+    return "multiprocessing" in failure.message or "num_workers" in failure.message
+
+
+def _refusal(trial: Trial, failure: Failure) -> Finding:
+    return Finding(
+        cause=f"The loader is given a {NAME} with num_workers=0: no worker is there to load ahead, and it is refused.",
+        seen=[said(failure)],
+        remedy=_remedy(trial, None),
+        where=user_line(failure),
+        subject=Subject("loader", trial.target.name if trial.target is not None else "the loader"),
+    )
+
+
+def _without_effect(trial: Trial, asked: int) -> Finding:
+    return Finding(
+        cause=f"{NAME}={asked} has no effect with num_workers=0: every batch is loaded when the training asks for it.",
+        seen=[f"asked for: 0 workers, prefetch {asked}; 0 × {asked} = 0 batches are loaded ahead"],
+        remedy=_remedy(trial, asked),
+        where=trial.target.loader.created if trial.target is not None and trial.target.loader is not None else None,
+        subject=Subject("loader", trial.target.name if trial.target is not None else "the loader"),
+    )
+
+
+def _remedy(trial: Trial, asked: int | None) -> Remedy:
+    loader = trial.target.loader if trial.target is not None else None
+    ahead = settings(loader, num_workers=1, **({NAME: asked} if asked else {}))
+    name = f" {trial.target.name}" if trial.target is not None else " TARGET"
+    text = f"Have at least one worker ({ahead}) to load ahead, or leave {NAME} out."
+    return Remedy(text, [f"unstuck tune{name}"] if trial.target is not None else [])

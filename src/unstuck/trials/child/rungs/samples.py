@@ -1,0 +1,116 @@
+"""Load samples one by one, without a DataLoader: how long each takes, how large it is, how much memory it needs.
+
+On request also one batch put together of them, what the dataset object holds, and what one worker costs by itself.
+What is known is written down after every step, so that a sample which kills or hangs is known by its index.
+"""
+
+from __future__ import annotations
+
+import operator
+import time
+from collections.abc import Callable, Iterator
+from functools import partial
+from itertools import chain
+from typing import TYPE_CHECKING, Any
+
+from .. import choosing, collating, dataset_object, shuffles, worker_cost
+from ..meter import Meter, anonymous, give_back
+from ..opened_files import OpenedFiles
+from ..opening import opened
+from ..sizes import sizes_of
+
+if TYPE_CHECKING:
+    from ..request import Facts
+
+SAMPLES = 8
+SECONDS = 10.0  # for all of them; the first is always loaded to its end
+FILES = 8  # that are named for each
+ENDED = object()
+ROOM = 1 << 30  # bytes of samples that are kept to make a batch of: two are kept whatever their size
+
+
+def run(request: dict[str, Any], facts: Facts) -> None:
+    """`samples`: how many; `indices`: which; `seconds`; `batch`, `memory`, `worker`: do that, too.
+
+    `worker`: None if it depends on the loader, which may have none.
+    """
+    options = request["options"]
+    loader = opened(request, facts)
+    give_back()
+    facts.put(base=anonymous(), samples=[])
+    stream = choosing.is_stream(loader.dataset)
+    buffers = shuffles.opened(loader.dataset) if stream else []
+    until = time.monotonic() + options.get("seconds", SECONDS)
+    kept = _load(loader, options, facts, until, buffers)
+    if options.get("batch"):
+        _batch(loader, kept, facts)
+    held = max((sizes_of(one).held for one in kept), default=0)
+    kept.clear()
+    if options.get("memory"):
+        facts.put(doing="measuring the dataset", dataset=dataset_object.holdings_of(loader.dataset).facts())
+        facts.put(doing="")
+    asked = options.get("worker", 0)
+    if loader.num_workers if asked is None else asked:
+        worker_cost.measure(loader, facts, options.get("seconds", SECONDS), buffers, held)
+
+
+def _load(loader: Any, options: dict[str, Any], facts: Facts, until: float, buffers: list[Any]) -> list[Any]:
+    """Samples that were kept, as large as there is room for."""
+    seen: list[dict[str, Any]] = []
+    kept: list[Any] = []
+    room, files = ROOM, OpenedFiles()
+    for index, make in _makers(loader, options):
+        facts.put(doing="loading a sample", index=index)
+        before, files.listening = len(files.paths), True
+        try:
+            with Meter() as meter:
+                sample = make()
+        except Exception:
+            facts.put(files=files.since(before)[:FILES])
+            raise
+        files.listening = False
+        if sample is ENDED:
+            break
+        found = sizes_of(sample)
+        seen.append({"index": index, "files": files.since(before)[:FILES], **meter.facts(), **found.facts()})
+        room -= found.held
+        if room > 0 or len(kept) < 2:
+            kept.append(sample)
+        del sample
+        facts.put(samples=seen, shuffles=[one.facts() for one in buffers])
+        if time.monotonic() > until:
+            break
+    facts.put(doing="", index=None)
+    return kept
+
+
+def _makers(loader: Any, options: dict[str, Any]) -> Iterator[tuple[int | str, Callable[[], Any]]]:
+    """A name for each sample, and how it is got. Of a stream, the first of a pass."""
+    count, dataset = options.get("samples", SAMPLES), loader.dataset
+    if choosing.is_stream(dataset):
+        stream = chain.from_iterable(_begun(dataset))
+        for number in range(count):
+            yield number, partial(next, stream, ENDED)
+        return
+    for key in choosing.keys(loader, count, options.get("indices")):
+        yield (key if isinstance(key, (int, str)) else repr(key)), partial(operator.getitem, dataset, key)
+
+
+def _begun(dataset: Any) -> Iterator[Any]:
+    """Not before the first sample is asked for: what a pass does at its beginning belongs to that."""
+    yield iter(dataset)
+
+
+def _batch(loader: Any, kept: list[Any], facts: Facts) -> None:
+    """One batch of the samples there are, made as a worker makes it; one that the dataset gave, where it does."""
+    batched = choosing.is_batched(loader)
+    size = choosing.batch_size(loader) or 1
+    samples = kept[: size if batched else 1]
+    if not samples:
+        return
+    facts.put(doing="collating", index=None)
+    shares = batched and loader.num_workers > 0 and choosing.shares_at_once(loader)
+    with Meter() as meter:
+        batch = collating.collated(loader, samples if batched else samples[0], in_worker=loader.num_workers > 0)
+    found = sizes_of(batch)
+    facts.put(doing="", batch={"samples": len(samples), "shares": shares, **meter.facts(), **found.facts()})

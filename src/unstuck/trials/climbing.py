@@ -1,0 +1,159 @@
+"""Climbs the ladder: tries one rung after the other, and keeps what each shows."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple, Protocol
+
+import msgspec
+
+from ..errors import UserError
+from ..model.budgets import Loaded
+from ..model.phrases import duration, ending
+from ..model.places import Place
+from ..model.recorded import Loader
+from ..model.settings import Settings
+from ..model.trials import FAIL, PASS, Rung, Target, Trial
+from . import differences, environment, saying
+from .attempt import Limits, Outcome, Work, attempt
+from .ladder import Step, options_of, reason_to_skip
+from .verdicts import rung_of, skipped
+
+# What these do with the loader is ours: forms of it that nobody uses, ranks that it may never be meant for.
+OURS = ("benchmark", "ranks")
+STARTS = 12  # times that making the loader took: two passes with a few spawned workers, and some time to load
+
+
+class Listener(Protocol):
+    """Whoever shows how it goes."""
+
+    def begins(self, step: Step) -> None: ...
+    def goes_on(self, step: Step, seconds: float) -> None: ...
+    def ended(self, rung: Rung) -> None: ...
+
+
+class Asked(NamedTuple):
+    """What the command line wants."""
+
+    work: Work
+    steps: list[Step]
+    wishes: dict[str, Any]
+    limits: Limits
+    step_seconds: float | None = None  # of a training step that has to be fed
+    patient: bool = False  # nobody has set the limit of time: where imports are slow, everything is
+
+
+class Climbed:
+    """What is known so far."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        self.rungs: list[Rung] = []
+        self.gave = ""
+        self.loader: Loader | None = None
+        self.created: Place | None = None
+        self.samples: list[Loaded] = []
+        self.measured = differences.Found()
+        self.slowest_start = 0.0  # seconds that making the loader took, imports included
+
+    @property
+    def failed(self) -> set[str]:
+        """Rungs that failed, and those that were left out for that."""
+        return {one.name for one in self.rungs if one.status == FAIL or one.reason.startswith("after ")}
+
+
+def climb(asked: Asked, settings: Settings, listener: Listener) -> Trial:
+    climbed = Climbed(settings)
+    for step in asked.steps:
+        reason = reason_to_skip(step, climbed.loader, climbed.failed, settings.start_method)
+        if reason:
+            rung = skipped(step, reason)
+        else:
+            listener.begins(step)
+            rung = _tried(step, asked, climbed, listener)
+        climbed.rungs.append(rung)
+        listener.ended(rung)
+    return trial_of(asked, climbed)
+
+
+def trial_of(asked: Asked, climbed: Climbed) -> Trial:
+    found = climbed.measured
+    return Trial(
+        command="doctor",
+        target=Target(asked.work.target, asked.work.kwargs, climbed.gave, climbed.loader),
+        settings=climbed.settings,
+        rungs=climbed.rungs,
+        samples=climbed.samples,
+        measured=found.measured,
+        limit=found.limit,
+        limit_seen=found.seen,
+        differences=found.facts,
+    )
+
+
+def _tried(step: Step, asked: Asked, climbed: Climbed, listener: Listener) -> Rung:
+    if step.name == "environment":
+        return environment.rung(step, climbed.settings)
+    options = {**asked.wishes, **options_of(step, climbed.loader)}
+    looks = differences.Looks(asked.work.folder / "trial-benchmark")
+    if step.name == "benchmark":
+        options |= differences.options(climbed.samples, asked.limits)
+
+    def tick(seconds: float) -> None:
+        listener.goes_on(step, seconds)
+        if step.name == "benchmark":
+            looks.take()
+
+    limits = _limits(asked, climbed)
+    outcome = attempt(step.what, step.name, asked.work, options, limits, tick)
+    _refuse(asked.work.target, outcome)
+    _learn(step, outcome, climbed)
+    rung = rung_of(step, outcome, limits, climbed.created)
+    if step.name == "benchmark" and rung.status == PASS:
+        climbed.measured = differences.found(outcome, looks, climbed.settings, asked.step_seconds)
+    if step.name in OURS and rung.status == PASS:
+        rung = msgspec.structs.replace(rung, findings=[])
+    return saying.with_reason(step, rung, outcome, climbed)
+
+
+def _limits(asked: Asked, climbed: Climbed) -> Limits:
+    """Spawned workers import everything once more, one after the other where processors are few."""
+    if not asked.patient:
+        return asked.limits
+    return asked.limits._replace(seconds=max(asked.limits.seconds, STARTS * climbed.slowest_start))
+
+
+def _refuse(target: str, outcome: Outcome) -> None:
+    """One that cannot even be imported is bad input, not a loader that fails."""
+    if outcome.facts.get("doing") != "importing" or outcome.done:
+        return
+    where = target.rpartition(":")[0]
+    if outcome.ended == "itself":
+        how = ending(outcome.status) if outcome.status is not None else "ended"
+        what = f"the interpreter {how} while it imported {where}"
+        raise UserError(what, f"`python -X faulthandler {where}` shows where; it has to import before it can be tried")
+    if outcome.ended == "memory":
+        raise UserError(f"importing {where} takes more than --memory allows", "give it more, or load data later")
+    what = f"{where} is not imported after {duration(outcome.seconds)}"
+    remedy = 'put what trains, downloads or waits below `if __name__ == "__main__":`; --limit S gives it more time'
+    raise UserError(what, remedy)
+
+
+def _learn(step: Step, outcome: Outcome, climbed: Climbed) -> None:
+    """The loader as it is configured, the line that makes it, and samples."""
+    facts = outcome.facts
+    if climbed.loader is None and "loader" in facts:
+        climbed.gave, climbed.loader = facts["gave"], msgspec.convert(facts["loader"], Loader)
+        climbed.created = _created(outcome)
+        climbed.loader = msgspec.structs.replace(climbed.loader, created=climbed.created)
+    if step.name == "construct" and outcome.done:
+        climbed.slowest_start = outcome.seconds
+    if step.what == "samples" and facts.get("samples"):
+        climbed.samples = msgspec.convert(facts["samples"], list[Loaded])
+
+
+def _created(outcome: Outcome) -> Place | None:
+    report = outcome.report
+    if report is None or report.evidence is None or isinstance(report.evidence, str):
+        return None
+    made = [loader.created for main in report.evidence.mains() for loader in main.loaders]
+    return next((one for one in made if one is not None), None)
