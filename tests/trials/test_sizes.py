@@ -94,7 +94,8 @@ def test_a_shuffle_buffer_of_webdataset_is_measured_without_being_filled():
     import webdataset as wds
 
     raw = [{"__key__": str(number), "npy": bytes(10_000)} for number in range(50)]
-    stream = wds.DataPipeline(raw, wds.shuffle(100_000, initial=100_000), wds.map(lambda one: torch.zeros(1)))
+    shuffled = wds.shuffle(100_000, initial=100_000)
+    stream = wds.DataPipeline(lambda: iter(raw), shuffled, wds.map(lambda _: torch.zeros(1)))
 
     (buffer,) = opened(stream)
     next(iter(stream))

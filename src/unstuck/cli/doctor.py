@@ -76,7 +76,7 @@ def run(arguments: argparse.Namespace) -> int:
         memory = arguments.memory or (int(free * (1 - RESERVE)) if free is not None else None)
         limits = Limits(arguments.limit or LIMIT, memory, arguments.stall)
         training = arguments.step_ms / 1e3 if arguments.step_ms else None
-        asked = Asked(work, steps, wishes(arguments), limits, training, patient=arguments.limit is None)
+        asked = Asked(work, steps, wishes(arguments), limits, training, arguments.limit is None, arguments.memory)
         trial = climb(asked, settings, climbing)
     report = judged(trial, work)
     _tell(report, arguments, work)

@@ -7,15 +7,17 @@ from typing import Any, NamedTuple, Protocol
 import msgspec
 
 from ..errors import UserError
-from ..model.budgets import Loaded
+from ..model.budgets import Budget, Loaded
 from ..model.phrases import duration, ending
 from ..model.places import Place
 from ..model.recorded import Loader
 from ..model.settings import Settings
 from ..model.trials import FAIL, PASS, Rung, Target, Trial
 from . import differences, environment, saying
+from .advising import budget_of
 from .attempt import Limits, Outcome, Work, attempt
 from .ladder import Step, options_of, reason_to_skip
+from .room import room_in
 from .verdicts import rung_of, skipped
 
 # What these do with the loader is ours: forms of it that nobody uses, ranks that it may never be meant for.
@@ -40,6 +42,7 @@ class Asked(NamedTuple):
     limits: Limits
     step_seconds: float | None = None  # of a training step that has to be fed
     patient: bool = False  # nobody has set the limit of time: where imports are slow, everything is
+    memory: int | None = None  # that may be used, if somebody has said so
 
 
 class Climbed:
@@ -52,6 +55,7 @@ class Climbed:
         self.loader: Loader | None = None
         self.created: Place | None = None
         self.samples: list[Loaded] = []
+        self.needs: dict[str, Any] = {}  # what memory depends on, as the samples rung has seen it
         self.measured = differences.Found()
         self.slowest_start = 0.0  # seconds that making the loader took, imports included
 
@@ -87,7 +91,16 @@ def trial_of(asked: Asked, climbed: Climbed) -> Trial:
         limit=found.limit,
         limit_seen=found.seen,
         differences=found.facts,
+        budget=_budget(asked, climbed),
     )
+
+
+def _budget(asked: Asked, climbed: Climbed) -> Budget | None:
+    """What it would need with all its workers, for as long as a training takes: no trial comes to that."""
+    if climbed.loader is None or not climbed.samples:
+        return None
+    there = room_in(climbed.settings, asked.memory)
+    return budget_of(climbed.needs, climbed.loader, there, prefetch=asked.wishes.get("prefetch_factor"))
 
 
 def _tried(step: Step, asked: Asked, climbed: Climbed, listener: Listener) -> Rung:
@@ -149,6 +162,7 @@ def _learn(step: Step, outcome: Outcome, climbed: Climbed) -> None:
         climbed.slowest_start = outcome.seconds
     if step.what == "samples" and facts.get("samples"):
         climbed.samples = msgspec.convert(facts["samples"], list[Loaded])
+        climbed.needs = facts
 
 
 def _created(outcome: Outcome) -> Place | None:

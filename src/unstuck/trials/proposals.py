@@ -17,6 +17,7 @@ from .starving import feeds
 CAREFUL, BALANCED, FAST = "careful", "balanced", "fast"
 SPARE = 1.2  # times the rate that is needed: what a balanced setting has in reserve
 DEBUG_BATCH = 4
+PLAIN_SAMPLERS = (None, "RandomSampler", "SequentialSampler", "_InfiniteConstantSampler")
 WORTH = 0.02  # seconds to start workers, from which on it is worth keeping them
 
 
@@ -148,16 +149,27 @@ def debug_code(made: Made) -> str:
 
 
 def _call(made: Made, wanted: dict[str, object], batch: int | None) -> str:
-    loader = made.loader
+    own = _drawn(made.loader, batch)
+    said = ", ".join(f"{name}={value!r}" for name, value in (own | wanted).items())
+    maker = speaking.WEB_LOADER if made.gave == "WebLoader" else "DataLoader"
+    inside = "  # in train_dataloader()" if made.gave == "LightningDataModule" else ""
+    return f"{maker}(dataset, {_custom(made.loader)}{said}){inside}"
+
+
+def _drawn(loader: Loader | None, batch: int | None) -> dict[str, object]:
+    """How batches are drawn. A batch sampler of somebody's own says all of it, and torch takes nothing beside it."""
+    if loader is not None and _draws_batches(loader):
+        return {}
     own: dict[str, object] = {"batch_size": batch}
     if loader is not None and loader.shuffle:
         own["shuffle"] = True
     if loader is not None and loader.drop_last:
         own["drop_last"] = True
-    said = ", ".join(f"{name}={value!r}" for name, value in (own | wanted).items())
-    maker = speaking.WEB_LOADER if made.gave == "WebLoader" else "DataLoader"
-    inside = "  # in train_dataloader()" if made.gave == "LightningDataModule" else ""
-    return f"{maker}(dataset, {_custom(loader)}{said}){inside}"
+    return own
+
+
+def _draws_batches(loader: Loader) -> bool:
+    return loader.batch_sampler not in (None, "BatchSampler")
 
 
 def _custom(loader: Loader | None) -> str:
@@ -167,8 +179,8 @@ def _custom(loader: Loader | None) -> str:
     parts = []
     if loader.collate_fn not in (None, "default_collate", "default_convert"):
         parts.append("collate_fn=…")
-    if loader.sampler not in (None, "RandomSampler", "SequentialSampler", "_InfiniteConstantSampler"):
+    if not _draws_batches(loader) and loader.sampler not in PLAIN_SAMPLERS:
         parts.append("sampler=…")
-    if loader.batch_sampler not in (None, "BatchSampler"):
+    if _draws_batches(loader):
         parts.append("batch_sampler=…")
     return "".join(f"{one}, " for one in parts)

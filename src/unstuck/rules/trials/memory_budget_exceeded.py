@@ -39,7 +39,11 @@ WHOSE = {
 SHOWN = 4  # terms
 
 
-@rule(explains=Symptom.CRASHED, needs=("trial",))
+@rule(
+    explains=Symptom.CRASHED,
+    needs=("trial",),
+    outranks=("worker-oom-killed", "main-oom-killed", "container-oom-killed", "uncaught-exception"),
+)
 def check(evidence: Evidence) -> Iterator[Finding]:
     trial = evidence.trial
     if trial is None:

@@ -38,8 +38,16 @@ def check(evidence: Evidence) -> Iterator[Finding]:
     refused = [one.failure for one in trial.rungs if one.status == FAIL and _refused(one.failure)] if trial else []
     if trial is not None and refused and refused[0] is not None:
         yield _refusal(trial, refused[0])
-    elif trial is not None and trial.budget is not None and trial.budget.idle_prefetch:
-        yield _without_effect(trial, trial.budget.idle_prefetch)
+    elif trial is not None and (asked := _asked(trial)):
+        yield _without_effect(trial, asked)
+
+
+def _asked(trial: Trial) -> int | None:
+    """On the command line, or set on a loader that was made without workers."""
+    if trial.budget is not None and trial.budget.idle_prefetch:
+        return trial.budget.idle_prefetch
+    loader = trial.target.loader if trial.target is not None else None
+    return loader.prefetch_factor if loader is not None and not loader.num_workers else None
 
 
 def _refused(failure: Failure | None) -> bool:

@@ -33,7 +33,7 @@ DOCKER_DEFAULT = 64 << 20
 SPARE = 1.5  # times what is predicted: so much of it is to be asked for
 
 
-@rule(explains=Symptom.CRASHED, needs=("trial",))
+@rule(explains=Symptom.CRASHED, needs=("trial",), outranks=("shm-exhausted", "uncaught-exception"))
 def check(evidence: Evidence) -> Iterator[Finding]:
     budget = evidence.trial.budget if evidence.trial is not None else None
     if budget is None or budget.shm_grade != IMPOSSIBLE or budget.shm_free is None:

@@ -25,6 +25,7 @@ from collections.abc import Iterator
 
 import msgspec
 
+from ...model.budgets import IMPOSSIBLE
 from ...model.evidence import Evidence
 from ...model.finding import Finding, Remedy, Subject, Symptom
 from ...model.phrases import many
@@ -43,6 +44,8 @@ def check(evidence: Evidence) -> Iterator[Finding]:
     if trial is None or alone is None or alone.status != PASS or failed is None:
         return
     root = root_of(failed.findings)
+    if _foretold(trial, failed, root):
+        return
     reason = root.cause if root is not None else failed.reason
     workers = failed.workers or (1 if failed.name == "one-worker" else loader_of(trial).num_workers)
     found = Finding(
@@ -54,6 +57,16 @@ def check(evidence: Evidence) -> Iterator[Finding]:
         symptom=symptom_of(failed),
     )
     yield found if root is None else _taken_over(found, root)
+
+
+def _foretold(trial: Trial, failed: Rung, root: Finding | None) -> bool:
+    """It ran out of what the budget says that it lacks: that is the reason, and said by the rules on it."""
+    budget, rule_of = trial.budget, root.rule if root is not None else ""
+    if budget is None:
+        return False
+    if budget.shm_grade == IMPOSSIBLE and rule_of == "shm-exhausted":
+        return True
+    return budget.grade == IMPOSSIBLE and (rule_of.endswith("oom-killed") or failed.ended == "memory")
 
 
 def _taken_over(found: Finding, root: Finding) -> Finding:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import threading
 from typing import Any
 
@@ -44,8 +43,6 @@ class GivingBack:
         return batch
 
     def _settle(self) -> None:
-        """Sooner or later every worker collects its garbage, and thereby writes to all objects it was forked with."""
-        gc.collect()
         give_back()
         with open(self._path, "a") as file:
             file.write(".")

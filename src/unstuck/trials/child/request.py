@@ -22,6 +22,9 @@ class Facts:
         self._path = path
         self._seen: dict[str, Any] = {}
 
+    def seen(self, name: str, otherwise: Any = None) -> Any:
+        return self._seen.get(name, otherwise)
+
     def put(self, **facts: Any) -> None:
         self._seen.update(facts)
         beside = f"{self._path}.{os.getpid()}"

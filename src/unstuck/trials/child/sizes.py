@@ -61,7 +61,7 @@ class Sizes:
             self.size += len(value)
         elif isinstance(value, Mapping):
             for key, one in value.items():
-                self.add(key, depth + 1)
+                self.objects += _rounded(sys.getsizeof(key, 0))
                 self.add(one, depth + 1)
         elif isinstance(value, (list, tuple, set, frozenset)):
             for one in value:

@@ -34,8 +34,8 @@ ROUNDS = 2  # times that a shuffle buffer is gone through
 EVERY = 0.005  # seconds between two looks
 
 
-def measure(loader: Any, facts: Facts, seconds: float, buffers: list[Shuffle], held: int) -> None:
-    """`held`: bytes of one sample."""
+def idle(loader: Any, facts: Facts, seconds: float) -> None:
+    """By itself. Before anything was loaded here: a training's main process has not, and its workers import for it."""
     facts.put(doing="loading with one worker", method=method_of(loader))
     size = choosing.batch_size(loader) if choosing.is_batched(loader) else None
     changes = _batches_of(loader, min(size or 1, SMALL))
@@ -45,14 +45,19 @@ def measure(loader: Any, facts: Facts, seconds: float, buffers: list[Shuffle], h
     changes["collate_fn"] = GivingBack(loader.collate_fn, path)
     with _loading(loader, changes, BATCHES, seconds) as (pid, _, taken):
         _wait(path, taken + 1)
-        idle = anonymous(pid)
         private = own(pid)
-        copied = max(private - max(idle - before, 0), 0) if method_of(loader) == "fork" else 0
+        copied = max(private - max(anonymous(pid) - before, 0), 0) if method_of(loader) == "fork" else 0
         more = max(anonymous() - before, 0)
         found = {"private": private, "copied": copied, "batches": taken, "main": more}
     os.close(told)
     os.unlink(path)
-    facts.put(worker=found, doing="loading with one busy worker")
+    facts.put(worker=found, doing="")
+
+
+def busy(loader: Any, facts: Facts, seconds: float, buffers: list[Shuffle], held: int) -> None:
+    """At the most, above what it was forked with. `held`: bytes of one sample."""
+    facts.put(doing="loading with one busy worker")
+    size = choosing.batch_size(loader) if choosing.is_batched(loader) else None
     fits = max(min(size or 1, ROOM // max(held, 1)), 1)
     for one in buffers:
         one.hold(max(FILLED // max(one.element, 1), 1))
@@ -60,9 +65,15 @@ def measure(loader: Any, facts: Facts, seconds: float, buffers: list[Shuffle], h
     give_back()
     then = anonymous()
     with _loading(loader, _batches_of(loader, fits), rounds, seconds) as (_, most, taken):
-        grown = max((most - then) - (idle - before), 0)  # each above what it was forked with
+        grown = max(most - (then if method_of(loader) == "fork" else 0) - _kept(facts), 0)
     held_back = [one.held_back for one in buffers]
     facts.put(doing="", busy={"grown": grown, "batch": fits, "batches": taken, "buffers": held_back})
+
+
+def _kept(facts: Facts) -> int:
+    """What an idle worker has taken for itself: a stream keeps what it has read ahead."""
+    found = facts.seen("worker", {})
+    return int(found.get("private", 0) - found.get("copied", 0))
 
 
 def _wait(path: str, batches: int) -> None:

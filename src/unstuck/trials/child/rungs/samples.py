@@ -40,6 +40,10 @@ def run(request: dict[str, Any], facts: Facts) -> None:
     facts.put(base=anonymous(), samples=[])
     stream = choosing.is_stream(loader.dataset)
     buffers = shuffles.opened(loader.dataset) if stream else []
+    asked = options.get("worker", 0)
+    worker = loader.num_workers if asked is None else asked
+    if worker:
+        worker_cost.idle(loader, facts, options.get("seconds", SECONDS))
     until = time.monotonic() + options.get("seconds", SECONDS)
     kept = _load(loader, options, facts, until, buffers)
     if options.get("batch"):
@@ -49,9 +53,8 @@ def run(request: dict[str, Any], facts: Facts) -> None:
     if options.get("memory"):
         facts.put(doing="measuring the dataset", dataset=dataset_object.holdings_of(loader.dataset).facts())
         facts.put(doing="")
-    asked = options.get("worker", 0)
-    if loader.num_workers if asked is None else asked:
-        worker_cost.measure(loader, facts, options.get("seconds", SECONDS), buffers, held)
+    if worker:
+        worker_cost.busy(loader, facts, options.get("seconds", SECONDS), buffers, held)
 
 
 def _load(loader: Any, options: dict[str, Any], facts: Facts, until: float, buffers: list[Any]) -> list[Any]:
