@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+from rich.console import Console
 
 from ..diagnose import report_on
 from ..errors import UserError
@@ -20,9 +21,13 @@ from ..model.evidence import Evidence, Run
 from ..model.report import Report
 from ..model.trials import PASS, Trial
 from ..trials.attempt import Work
+from ..trials.environment import notes
 from ..trials.interpreter import chosen
 from ..trials.keeping import forget
 from ..views.as_json import render
+from ..views.budgets import show_budget
+from ..views.trials import show_doctor
+from ..views.tuning import show as show_tuning
 from .main import COULD_NOT_LOOK, FOUND
 
 UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
@@ -131,6 +136,17 @@ def printed(report: Report, arguments: argparse.Namespace, work: Work | None) ->
     kept = str(work.folder / "report.json") if work is not None and work.folder.is_dir() else None
     shown = report if arguments.with_evidence else msgspec.structs.replace(report, evidence=kept)
     print(render(shown))
+
+
+def show_trial(report: Report, console: Console, folder: str) -> None:
+    """As the command showed it that made these trials."""
+    trial = report.trial
+    if trial is not None and trial.command == "doctor" and trial.settings is not None:
+        show_doctor(report, notes(trial.settings), console, folder)
+    elif trial is not None and trial.search is not None:
+        show_tuning(report, console, folder)
+    else:
+        show_budget(report, console, folder)
 
 
 def exit_code(report: Report) -> int:

@@ -27,6 +27,7 @@ from ..views.terminal import STAGES, START, console_for, show
 from .arguments import seconds
 from .main import COULD_NOT_LOOK, FOUND
 from .progress import Progress
+from .target import show_trial
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -57,7 +58,10 @@ def run(arguments: argparse.Namespace) -> int:
         print(render(shown))
     else:
         more = tuple(name for name in (START, STAGES) if getattr(arguments, name))
-        show(report, console_for(sys.stdout), _folder(report, arguments.target), more)
+        if report.trial is not None:
+            show_trial(report, console_for(sys.stdout), arguments.target)
+        else:
+            show(report, console_for(sys.stdout), _folder(report, arguments.target), more)
     if report.findings:
         return FOUND
     return COULD_NOT_LOOK if report.state == "unknown" else 0
@@ -75,6 +79,8 @@ def _list(arguments: argparse.Namespace) -> int:
 
 def _judge(target: str, seconds: float) -> Report:
     path = Path(target)
+    if path.is_dir() and not (path / "run.json").exists() and (path / "report.json").exists():
+        return _judge_again(path / "report.json")  # of trials, which have a run each
     if path.is_dir():
         return diagnose(path)
     if target.isdigit() and not path.exists():
