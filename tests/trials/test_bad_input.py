@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+from unstuck.trials.child.loaders import as_loader
+from unstuck.trials.child.refusal import Refused
+from unstuck.trials.child.target import load
 
 COULD_NOT_LOOK = 2
 LOADER = """
@@ -55,9 +60,9 @@ TARGETS = {
     "does not exist": ("other.py:make", "", "does not exist"),
     "does not import": ("bad.py:make", "import no_such_library\n", "no_such_library"),
     "has an error": ("bad.py:make", "def make(:\n", "SyntaxError"),
-    "has no such name": ("bad.py:loader", LOADER, "has no 'loader'; it has make"),
+    "has no such name": ("bad.py:loader", LOADER, "has no 'loader'"),
     "gives something else": ("bad.py:make", "def make(): return 3\n", "gives an object of type int"),
-    "needs arguments": ("bad.py:make", "def make(root): pass\n", """needs root; give it: --kwargs '{"root": …}'"""),
+    "needs arguments": ("bad.py:make", "def make(root): pass\n", "needs root"),
     "ends at import": ("bad.py:make", "import sys; sys.exit(4)\n", "ends the interpreter when it is imported"),
     "crashes at import": ("bad.py:make", "import os; os.kill(os.getpid(), 11)\n", "SIGSEGV while it imported"),
     "trains at import": (
@@ -70,13 +75,30 @@ TARGETS = {
 }
 
 
+AS_A_COMMAND = ("does not import", "crashes at import", "needs a GPU")
+
+
 @pytest.mark.scenario
-@pytest.mark.parametrize("name", TARGETS)
+@pytest.mark.parametrize("name", AS_A_COMMAND)
 def test_a_target_that_cannot_be_used_is_one_line(tmp_path, name):
+    target, code, says = TARGETS[name]
+    (tmp_path / "bad.py").write_text(code)
+    assert says in one_line(doctor(tmp_path, target, "--only", "construct"))
+
+
+@pytest.mark.parametrize("name", [name for name in TARGETS if name not in AS_A_COMMAND])
+def test_the_child_refuses_it_in_these_words(tmp_path, monkeypatch, name):
+    """In this process, where torch is there already: what the command makes of it is the same for all."""
     target, code, says = TARGETS[name]
     if code:
         (tmp_path / "bad.py").write_text(code)
-    assert says in one_line(doctor(tmp_path, target, "--only", "construct"))
+    monkeypatch.chdir(tmp_path)
+    for name in ("path", "argv"):
+        monkeypatch.setattr(sys, name, list(getattr(sys, name)))
+    monkeypatch.delitem(sys.modules, "bad", raising=False)
+    with pytest.raises(Refused, match=re.escape(says)) as refused:
+        as_loader(load(target, {}), target, {})
+    assert refused.value.do
 
 
 @pytest.mark.scenario
