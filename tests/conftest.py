@@ -29,6 +29,13 @@ def pytest_collection_modifyitems(items):
             item.add_marker(pytest.mark.scenario)
 
 
+def pytest_ignore_collect(collection_path, config):
+    """A file that is a scenario as a whole is not even imported where none is wanted: it would import torch."""
+    if "not scenario" not in config.option.markexpr or collection_path.suffix != ".py":
+        return None
+    return "\npytestmark = pytest.mark.scenario" in collection_path.read_text() or None
+
+
 @pytest.fixture
 def unstuck(tmp_path):
     """Runs the command as a user would, in an empty folder."""

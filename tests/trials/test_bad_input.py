@@ -10,9 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from unstuck.trials.child.loaders import as_loader
-from unstuck.trials.child.refusal import Refused
-from unstuck.trials.child.target import load
+from unstuck.cli.main import main
 
 COULD_NOT_LOOK = 2
 LOADER = """
@@ -50,9 +48,15 @@ def one_line(ended: subprocess.CompletedProcess[str]) -> str:
         (["loader.py:make", "--python", "/no/python"], "there is no Python /no/python"),
     ],
 )
-def test_a_command_that_makes_no_sense_is_told_before_anything_runs(tmp_path, words, says):
+def test_a_command_that_makes_no_sense_is_told_before_anything_runs(tmp_path, monkeypatch, capsys, words, says):
     (tmp_path / "loader.py").write_text(LOADER)
-    assert says in one_line(doctor(tmp_path, *words))
+    monkeypatch.chdir(tmp_path)
+    try:
+        code = main(["doctor", *words, "--run-dir", str(tmp_path / "runs")])
+    except SystemExit as left:  # as argparse does
+        code = left.code
+    said = capsys.readouterr()
+    assert says in one_line(subprocess.CompletedProcess([], code, said.out, said.err))
     assert not (tmp_path / "runs").exists()
 
 
@@ -86,9 +90,14 @@ def test_a_target_that_cannot_be_used_is_one_line(tmp_path, name):
     assert says in one_line(doctor(tmp_path, target, "--only", "construct"))
 
 
+@pytest.mark.scenario
 @pytest.mark.parametrize("name", [name for name in TARGETS if name not in AS_A_COMMAND])
 def test_the_child_refuses_it_in_these_words(tmp_path, monkeypatch, name):
-    """In this process, where torch is there already: what the command makes of it is the same for all."""
+    """In this process, where torch is imported once for all of them: what the command makes of it is the same."""
+    from unstuck.trials.child.loaders import as_loader
+    from unstuck.trials.child.refusal import Refused
+    from unstuck.trials.child.target import load
+
     target, code, says = TARGETS[name]
     if code:
         (tmp_path / "bad.py").write_text(code)

@@ -14,6 +14,8 @@ from unstuck.trials.child.drawing import Endless, Repeating, endless, samples_of
 from unstuck.trials.child.loaders import rebuilt
 from unstuck.trials.child.timing import Timed, noise
 
+pytestmark = pytest.mark.scenario  # for want of time: whoever runs it has to import torch
+
 
 class Numbers(IterableDataset):
     def __init__(self, count):

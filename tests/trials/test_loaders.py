@@ -18,6 +18,8 @@ from torch.utils.data import (
 from unstuck.trials.child.loaders import as_loader, described, rebuilt
 from unstuck.trials.child.refusal import Refused
 
+pytestmark = pytest.mark.scenario  # for want of time: whoever runs it has to import torch
+
 
 class Numbers(Dataset[int]):
     def __len__(self) -> int:

@@ -117,6 +117,7 @@ def test_a_variable_is_explained_by_its_value():
     assert said_of({"OMP_PROC_BIND": "false"})[0].text == "binds nothing"
 
 
+@pytest.mark.scenario  # all of torch is read
 def test_torch_does_not_know_the_variable_for_its_sharing_strategy():
     """Neither its Python nor its libraries. What we say of it rests on that."""
     place = next(Path(entry, "torch") for entry in sys.path if Path(entry, "torch", "version.py").is_file())

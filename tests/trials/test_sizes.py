@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 import torch
 from torch.utils.data import DataLoader, Dataset, IterableDataset
 
@@ -11,6 +12,8 @@ from unstuck.trials.child.dataset_object import holdings_of
 from unstuck.trials.child.meter import Meter
 from unstuck.trials.child.shuffles import opened
 from unstuck.trials.child.sizes import PAGE, sizes_of
+
+pytestmark = pytest.mark.scenario  # for want of time: whoever runs it has to import torch
 
 MB = 1 << 20
 
