@@ -30,7 +30,7 @@ from .attempt import Limits, Outcome
 
 ALONE, AS_IT_IS, MEMORY, NOT_SHIPPED = "0 workers", "as it is", "from memory", "nothing handed over"
 LESS = 0.25  # a difference counts from here on, or from the noise of the two together, if that is more
-TOTAL = 0.5  # of the limit of a rung: the rest is for imports, a measurement that takes longer, and judging
+TOTAL = 0.35  # of the limit of a rung: the rest is for imports, a measurement that takes longer, and judging
 ON_PROCESSOR = 0.7  # of a sample's time
 SCALES = 0.75  # of what as many workers would give if they did not hinder each other
 SPARE = 1.0  # processors that are free: one more worker can run

@@ -33,18 +33,18 @@ LADDER = (
         "samples",
         "several samples, each timed",
         "samples",
-        {"samples": 32, "seconds": 6.0, "memory": True},
+        {"samples": 32, "seconds": 4.0, "memory": True},
         ("sample",),
     ),
     Step("collate", "one batch through collate_fn", "collate", {}, ("sample", "samples")),
-    Step("no-workers", "the loader with num_workers=0", "passes", {"seconds": 6.0}, ("samples", "collate")),
-    Step("one-worker", "the loader with 1 worker", "passes", {"seconds": 4.0}, ("no-workers",)),
+    Step("no-workers", "the loader with num_workers=0", "passes", {"seconds": 4.0}, ("samples", "collate")),
+    Step("one-worker", "the loader with 1 worker", "passes", {"seconds": 3.0}, ("no-workers",)),
     # Rules on how batches are handed over want some of them, however slowly these come.
     Step("workers", "the loader with its workers", "passes", {"seconds": 6.0, "least": 14}, ("one-worker",)),
-    Step("second-epoch", "a second pass after the first", "passes", {"seconds": 8.0, "passes": 2}, ("workers",)),
+    Step("second-epoch", "a second pass after the first", "passes", {"seconds": 5.0, "passes": 2}, ("workers",)),
     Step("mid-epoch", "stop in the middle, begin again", "stopping", {}, ("workers",)),
     Step("spawn", "workers that are spawned, not forked", "passes", {"seconds": 3.0}, ("no-workers",), quick=False),
-    Step("ranks", "2 ranks (gloo) with its sampler", "ranks", {"seconds": 6.0}, ("workers",), quick=False),
+    Step("ranks", "2 ranks (gloo) with its sampler", "ranks", {"seconds": 4.0}, ("workers",), quick=False),
     Step("benchmark", "what the limit of its speed is", "benchmark", {}, ("workers",), quick=False),
 )
 NAMES = tuple(one.name for one in LADDER)

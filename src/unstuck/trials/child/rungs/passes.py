@@ -11,7 +11,7 @@ from ..opening import opened
 if TYPE_CHECKING:
     from ..request import Facts
 
-LONGER = 14.0  # seconds
+LONGER = 9.0  # seconds
 
 
 def run(request: dict[str, Any], facts: Facts) -> None:
