@@ -184,7 +184,9 @@ SLEEPS = Differences(seconds=0.05, cpu=0.001, processors=4, looks=40, waits={"cl
         (rates(own=80, memory=5000, kept=82, one=20), READS, "storage"),
         (rates(own=80, memory=5000, kept=82, one=20), SLEEPS, "waiting"),
         (rates(own=80, memory=5000, kept=82), msgspec.structs.replace(SLEEPS, asked=1 << 20), "storage"),
-        (rates(own=80, memory=90, kept=800), BUSY, "hand-over"),
+        (rates(own=80, memory=90, kept=800), msgspec.structs.replace(BUSY, seconds=0.006, cpu=0.006), "hand-over"),
+        (rates(own=80, memory=90, kept=800), BUSY, "computing"),  # putting together takes as long without workers
+        (rates(own=80, memory=5000, kept=82), msgspec.structs.replace(BUSY, system=0.8, fetched=1 << 20), "storage"),
         (rates(own=80, memory=88, kept=85), BUSY, "balanced"),
         (rates(memory=88, kept=85), BUSY, ""),
     ],

@@ -41,6 +41,8 @@ class Differences(msgspec.Struct, frozen=True, omit_defaults=True):
     cpu: float = 0.0  # of which it computed; more, if in several threads
     asked: float = 0.0  # bytes a sample that were read, whoever had them
     fetched: float = 0.0  # of which from a disk
+    blocked: float | None = None  # share of that in which it waited for something else than a processor
+    system: float = 0.0  # share of its processor time in system calls
     waits: dict[str, float] = {}  # what looks at the thread found it at, in shares: "processor", "read pipe", …
     looks: int = 0
     function: str = ""  # the innermost that most of loading goes through
@@ -57,12 +59,19 @@ class Differences(msgspec.Struct, frozen=True, omit_defaults=True):
     def computing(self) -> float:
         """Share of a sample's time. A thread that looks find ready to run would compute if it had a processor."""
         measured = min(self.cpu / self.seconds, 1.0) if self.seconds else 0.0
+        if self.blocked is not None:
+            return max(measured, 1 - self.blocked)
         return max(measured, self.waits.get(PROCESSOR, 0.0) if self.looks >= ENOUGH else 0.0)
+
+    @property
+    def in_kernel(self) -> bool:
+        """What it computes is mostly the kernel's work of fetching data from a disk."""
+        return self.system >= MOST and self.fetched >= MUCH
 
     @property
     def waited(self) -> float:
         """Seconds a sample."""
-        return max(self.seconds - self.cpu, 0.0)
+        return max(self.seconds - self.cpu, 0.0) if self.blocked is None else self.seconds * self.blocked
 
     @property
     def reading(self) -> float:

@@ -32,6 +32,7 @@ ALONE, AS_IT_IS, MEMORY, NOT_SHIPPED = "0 workers", "as it is", "from memory", "
 LESS = 0.25  # a difference counts from here on, or from the noise of the two together, if that is more
 TOTAL = 0.35  # of the limit of a rung: the rest is for imports, a measurement that takes longer, and judging
 ON_PROCESSOR = 0.7  # of a sample's time
+HALF = 0.4  # of what a sample takes as it is: measured apart, and on a machine with neighbours
 SCALES = 0.75  # of what as many workers would give if they did not hinder each other
 SPARE = 1.0  # processors that are free: one more worker can run
 
@@ -115,6 +116,8 @@ def _facts(facts: dict[str, Any], looks: Looks, settings: Settings, step: float 
         cpu=_cpu(alone, facts.get("measured", ())),
         asked=alone.get("asked", 0.0),
         fetched=alone.get("fetched", 0.0),
+        blocked=alone.get("blocked"),
+        system=alone.get("system", 0.0),
         waits=looks.shares(),
         looks=sum(looks.found.values()),
         function=profile.get("function", ""),
@@ -136,7 +139,8 @@ def _seconds(alone: dict[str, Any], measured: Sequence[dict[str, Any]]) -> float
 
 def _cpu(alone: dict[str, Any], measured: Sequence[dict[str, Any]]) -> float:
     """Seconds of a processor for a sample: the least of all measurements that load. Neighbours only make it more."""
-    loading = [one for one in measured if one["name"] != MEMORY and one.get("rate") and one.get("processors")]
+    whole = [one for one in measured if one["name"] not in (MEMORY, NOT_SHIPPED)]
+    loading = [one for one in whole if one.get("rate") and one.get("processors")]
     return float(min([alone.get("cpu", 0.0), *(one["processors"] / one["rate"] for one in loading)]))
 
 
@@ -166,7 +170,10 @@ def limit_of(measured: list[Measured], facts: Differences) -> tuple[str, list[st
         return "", ["the loader could not be measured as it is"]
     seen = [f"as it is: {in_words(own.rate)} samples/s (± {percent(own.noise)}) with {many(own.workers, 'worker')}"]
     seen += [_against(one, own) for one in (memory, kept) if one is not None]
-    if faster(kept, own) and (memory is None or not faster(memory, kept)) and faster(kept, memory or own):
+    apart = faster(kept, own) and (memory is None or not faster(memory, kept)) and faster(kept, memory or own)
+    if apart and kept is not None and _collates(kept, own, facts):
+        return COMPUTING, [*seen, f"without workers, where nothing is handed over, {_cost(facts)}: in collate_fn"]
+    if apart:
         return HAND_OVER, [*seen, "most is gained where nothing is handed over: that, and putting batches together"]
     if memory is not None and not faster(memory, own):
         return BALANCED, [*seen, "no part of the work, taken away, makes it much faster"]
@@ -174,7 +181,18 @@ def limit_of(measured: list[Measured], facts: Differences) -> tuple[str, list[st
     return _of_loading(measured, own, facts, seen)
 
 
+def _collates(kept: Measured, own: Measured, facts: Differences) -> bool:
+    """Putting batches together takes as long where nothing is handed over: without workers."""
+    collating = facts.seconds - max(kept.workers, 1) / kept.rate
+    return collating >= HALF * max(own.workers, 1) / own.rate and facts.computing >= ON_PROCESSOR
+
+
 def _of_loading(measured: list[Measured], own: Measured, facts: Differences, seen: list[str]) -> tuple[str, list[str]]:
+    if facts.in_kernel:
+        fetched = (
+            f"{percent(facts.system)} of its computing are system calls, and {size(facts.fetched)} come from the disk"
+        )
+        return STORAGE, [*seen, *_waits(facts), fetched]
     if facts.computing < ON_PROCESSOR:
         return (STORAGE if facts.reads else WAITING), [*seen, *_waits(facts)]
     one = named(measured, "1 worker")

@@ -16,8 +16,8 @@ buffer: fewer elements, or shuffle before the files are read. Copies of the data
 names settings that would do, calculated with the same numbers.
 
 ## How sure it is
-The prediction is within a fifth of what real loaders were measured to take; it speaks when it is above what there is. A
-loader that never runs ahead, because training is faster than loading, may need less. The model itself is not in it.
+For real loaders the prediction was measured to be about a fifth off at the most, mostly too high; it speaks when it is
+above what there is. A loader that never runs ahead, because training is faster than loading, may need less. The model itself is not in it.
 """
 
 from __future__ import annotations

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import re
+import resource
+import time
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -21,6 +23,40 @@ class Counted(NamedTuple):
 
 def counted(pids: Sequence[int]) -> Counted:
     return Counted(sum(map(_computed, pids)), sum(map(_read, pids)))
+
+
+class Served:
+    """How the kernel has served this thread since: on a processor, ready for one, or asleep."""
+
+    def __init__(self) -> None:
+        self._began, self._queued, self._used = time.perf_counter(), _queued(), _used()
+
+    def blocked(self) -> float | None:
+        """Share of the time in which it waited for something else than a processor. None: this kernel does not say."""
+        queued, took = _queued(), time.perf_counter() - self._began
+        if queued is None or self._queued is None or took <= 0:
+            return None
+        ready = sum(_used()) - sum(self._used) + queued - self._queued
+        return min(max(1 - ready / took, 0.0), 1.0)
+
+    def system(self) -> float:
+        """Share of its processor time that went into system calls: reading, mostly, where data are loaded."""
+        user, system = (now - then for now, then in zip(_used(), self._used, strict=True))
+        return system / (user + system) if user + system > 0 else 0.0
+
+
+def _used() -> tuple[float, float]:
+    found = resource.getrusage(resource.RUSAGE_THREAD)
+    return found.ru_utime, found.ru_stime
+
+
+def _queued() -> float | None:
+    """Seconds that this thread was ready to run and had no processor."""
+    try:
+        with open("/proc/thread-self/schedstat") as file:
+            return int(file.read().split()[1]) / 1e9
+    except (OSError, ValueError, IndexError):
+        return None
 
 
 def private(pids: Sequence[int]) -> int:

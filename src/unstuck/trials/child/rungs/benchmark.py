@@ -16,6 +16,7 @@ from ..plain_reading import counters, read_plainly
 from ..profile import Profile
 from ..stand_ins import cached, nothing, samples
 from ..timing import Timed
+from ..usage import Served
 
 if TYPE_CHECKING:
     from ..request import Facts
@@ -94,9 +95,10 @@ class Benchmark:
         """Without workers: what a sample costs, where, and what it reads. The files that it opened."""
         files = OpenedFiles()
         files.listening = True
-        before = counters()
+        before, served = counters(), Served()
         with Profile() as profile:
             one = self.measure(ALONE, 0, self.as_it_is(num_workers=0))
+        blocked, system = served.blocked(), served.system()
         files.listening = False
         count = one.get("samples") or 1
         every = count + count / (one.get("batches") or 1)  # with the first batch, which was not timed
@@ -108,6 +110,8 @@ class Benchmark:
                 "cpu": one.get("processors", 0.0) * one.get("seconds", 0.0) / count,
                 "asked": asked / every,
                 "fetched": fetched / every,
+                "blocked": blocked,
+                "system": system,
                 "profile": profile.told(),
             }
         )
