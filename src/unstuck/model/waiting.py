@@ -11,6 +11,7 @@ from .recorded import Fetching, Handed, Loader, Process
 SHARE = 0.3  # of looping: a GPU busy less than 70 % of the time is the usual mark of a loader that does not keep up
 BATCHES = 10  # fewer are start-up
 SECONDS = 3.0  # of looping: the same; rules that say it of any loader ask for more
+FEW, SLOWLY = 3, 2.0  # batches and seconds of such a loop, where batches come slowly
 TRIED = 0.5  # seconds of a loop that only goes through a loader: nothing else warms up in it
 
 
@@ -39,7 +40,9 @@ def holds_up(evidence: Evidence, loader: Loader) -> bool:
     waited = waiting(loader)
     if any(one.optimizer_steps for one in evidence.mains()):
         return waited.matters
-    return waited.steps >= BATCHES and waited.looped >= TRIED and waited.share >= SHARE
+    quick = waited.steps >= BATCHES and waited.looped >= TRIED
+    slow = waited.steps >= FEW and waited.looped >= SLOWLY
+    return (quick or slow) and waited.share >= SHARE
 
 
 def waiting(loader: Loader) -> Waiting:

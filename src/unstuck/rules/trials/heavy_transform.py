@@ -44,7 +44,7 @@ DOMINATES = 0.5  # of loading in one function: else there is no one place to beg
     needs=("trial",),
     behind=(
         Symptom.CRASHED, Symptom.STUCK, "cpu-oversubscription", "cpu-affinity-collapsed", "omp1-by-torchrun",
-        "per-sample-fetch-in-memory",
+        "per-sample-fetch-in-memory", "huge-storage-slice", "many-small-tensors",
     ),
 )  # fmt: skip
 def check(evidence: Evidence) -> Iterator[Finding]:

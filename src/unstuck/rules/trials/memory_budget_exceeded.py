@@ -17,7 +17,8 @@ names settings that would do, calculated with the same numbers.
 
 ## How sure it is
 For real loaders the prediction was measured to be about a fifth off at the most, mostly too high; it speaks when it is
-above what there is. A loader that never runs ahead, because training is faster than loading, may need less. The model itself is not in it.
+above what there is. A loader that never runs ahead, because training is faster than loading, may need less. The model
+itself is not in it.
 """
 
 from __future__ import annotations

@@ -42,3 +42,18 @@ def run(request: dict[str, Any], facts: Facts) -> None:
                 ended[-1] = False
                 break
         facts.put(batches=counts, ended=ended)
+    _again(loader, options.get("least", 0) - sum(counts), options.get("seconds", 20.0))
+
+
+def _again(loader: Any, missing: int, seconds: float) -> None:
+    """Further passes where a whole one brings few batches: rules on how batches come want some of them."""
+    until = time.monotonic() + seconds
+    while missing > 0 and time.monotonic() < until:
+        came = 0
+        for _batch in loader:
+            came += 1
+            if time.monotonic() > until:
+                return
+        missing -= came
+        if not came:
+            return
