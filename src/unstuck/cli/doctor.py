@@ -25,6 +25,7 @@ from ..trials.ladder import LADDER, chosen
 from ..trials.signals import heard
 from ..views.terminal import console_for
 from ..views.trials import Climbing, show_doctor
+from .arguments import above_zero
 from .main import FOUND
 from .target import add_target_arguments, exit_code, judged, printed, wishes, work_of
 
@@ -38,25 +39,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--skip", metavar="NAMES", help="rungs to leave out")
     parser.add_argument("--quick", action="store_true", help="without spawn, ranks and benchmark")
     parser.add_argument("--list", action="store_true", help="name the rungs, and leave")
-    parser.add_argument("--limit", type=seconds, metavar="S", help="seconds for each rung (default: 60)")
+    parser.add_argument("--limit", type=above_zero, metavar="S", help="seconds for each rung (default: 60)")
     parser.add_argument(
         "--stall",
-        type=seconds,
+        type=above_zero,
         default=30.0,
         metavar="S",
         help="seconds without progress that end a rung (default: 30)",
     )
-    parser.add_argument("--step-ms", type=seconds, metavar="MS", help="length of a training step that has to be fed")
-
-
-def seconds(text: str) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        value = 0.0
-    if not 0 < value < float("inf"):
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number above 0")
-    return value
+    parser.add_argument("--step-ms", type=above_zero, metavar="MS", help="length of a training step that has to be fed")
 
 
 def run(arguments: argparse.Namespace) -> int:

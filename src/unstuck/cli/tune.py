@@ -24,6 +24,7 @@ from ..trials.signals import heard
 from ..trials.tuning import INTERRUPTED, Step, Wanted, step_of, tune
 from ..views.terminal import console_for
 from ..views.tuning import show
+from .arguments import above_zero
 from .main import COULD_NOT_LOOK
 from .target import add_target_arguments, exit_code, judged, printed, wishes, work_of
 
@@ -35,21 +36,11 @@ LINE_EVERY = 10.0  # seconds between two lines where they stay
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_target_arguments(parser)
     parser.add_argument(
-        "--seconds", type=_positive, default=DEFAULT_SECONDS, metavar="S", help="for measuring (default: 60)"
+        "--seconds", type=above_zero, default=DEFAULT_SECONDS, metavar="S", help="for measuring (default: 60)"
     )
     fed = parser.add_mutually_exclusive_group()
-    fed.add_argument("--step-ms", type=_positive, metavar="MS", help="a training step takes that long: feed it")
+    fed.add_argument("--step-ms", type=above_zero, metavar="MS", help="a training step takes that long: feed it")
     fed.add_argument("--run", type=Path, metavar="FOLDER", help="feed the training of this recorded run")
-
-
-def _positive(text: str) -> float:
-    try:
-        found = float(text)
-    except ValueError:
-        found = 0.0
-    if not 0 < found < 1e6:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number above 0")
-    return found
 
 
 def run(arguments: argparse.Namespace) -> int:
