@@ -22,6 +22,7 @@ from .ladder import Step
 
 PLAIN = "uncaught-exception"  # a rule that says no more than the exception itself
 OURS = str(Path(__file__).parent / "child")
+INSIDE = str(Path(__file__).parents[1] / "inside")
 FILES = r"(?:loaders|passes|stopping|ranks|samples|collate|benchmark|request|trial)\.py"
 LAST_LINE = re.compile(r"^[\w.]*(?:Error|Exception|Interrupt|Exit|Warning|Iteration)\b.*", re.MULTILINE)
 
@@ -133,7 +134,8 @@ def _without_call(call: str) -> str:
 
 
 def _is_ours(call: str) -> bool:
-    return f'"{OURS}' in call or "importlib" in call.partition("\n")[0]
+    head = call.partition("\n")[0]
+    return f'"{OURS}' in head or f'"{INSIDE}' in head or "importlib" in head
 
 
 def _first(recorded: list[Process]) -> Failure | None:

@@ -90,7 +90,7 @@ def _show_finding(finding: Finding, others: list[Finding], console: Console) -> 
     for command in finding.remedy.commands:
         table.add_row("", Text(f"$ {command}", style="cyan"))
     for other in others:
-        if other.because_of == finding.rule:
+        if other.because_of == finding.rule and other.cause not in finding.cause:
             table.add_row("so", Text(f"{other.cause} ({other.rule})", style="dim"))
     console.print(Padding(table, (0, 0, 0, 2), expand=False))
 

@@ -99,7 +99,8 @@ def show_doctor(report: Report, notes: list[Note], console: Console, folder: str
     console.print()
     show(report, console, folder)
     _show_traceback(trial, console)
-    _show_notes(notes, console)
+    if any(one.name == "environment" for one in trial.rungs):
+        _show_notes(notes, console)
     _show_next(report, trial, console)
 
 

@@ -51,7 +51,7 @@ def check(evidence: Evidence) -> Iterator[Finding]:
     found = Finding(
         cause=f"It works with 0 workers and {_verb(failed)} with {workers}: {reason}",
         seen=[*_seen(trial, alone, failed), *(root.seen if root is not None else ())],
-        remedy=root.remedy if root is not None else _remedy(trial, failed),
+        remedy=_taken(root.remedy, trial) if root is not None else _remedy(trial, failed),
         where=loader_of(trial).created,
         subject=Subject("loader", loader_of(trial).dataset or "the loader"),
         symptom=symptom_of(failed),
@@ -91,6 +91,14 @@ def _seen(trial: Trial, alone: Rung, failed: Rung) -> Iterator[str]:
         yield (
             "spawned workers pass: what fails is the fork" if spawned.status == PASS else "spawned workers fail as well"
         )
+
+
+def _taken(remedy: Remedy, trial: Trial) -> Remedy:
+    """What the rule advises, whose example may be to spawn: that was tried."""
+    spawned = rung_named(trial, "spawn")
+    if "spawn" not in remedy.text or spawned is None or spawned.status != FAIL:
+        return remedy
+    return msgspec.structs.replace(remedy, text=f"{remedy.text} Spawned workers, as it is, fail: {spawned.reason}")
 
 
 def _remedy(trial: Trial, failed: Rung) -> Remedy:
