@@ -40,7 +40,7 @@ LADDER = (
     Step("no-workers", "the loader with num_workers=0", "passes", {"seconds": 4.0}, ("samples", "collate")),
     Step("one-worker", "the loader with 1 worker", "passes", {"seconds": 3.0}, ("no-workers",)),
     # Rules on how batches are handed over want some of them, however slowly these come.
-    Step("workers", "the loader with its workers", "passes", {"seconds": 6.0, "least": 14}, ("one-worker",)),
+    Step("workers", "the loader with its workers", "passes", {"seconds": 5.0, "least": 14}, ("one-worker",)),
     Step("second-epoch", "a second pass after the first", "passes", {"seconds": 5.0, "passes": 2}, ("workers",)),
     Step("mid-epoch", "stop in the middle, begin again", "stopping", {}, ("workers",)),
     Step("spawn", "workers that are spawned, not forked", "passes", {"seconds": 3.0}, ("no-workers",), quick=False),

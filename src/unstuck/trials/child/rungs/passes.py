@@ -5,6 +5,9 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any
 
+from torch.utils.data import IterableDataset
+
+from ..drawing import endless
 from ..loaders import rebuilt
 from ..opening import opened
 
@@ -42,18 +45,16 @@ def run(request: dict[str, Any], facts: Facts) -> None:
                 ended[-1] = False
                 break
         facts.put(batches=counts, ended=ended)
-    _again(loader, options.get("least", 0) - sum(counts), options.get("seconds", 20.0))
+    stream = isinstance(loader.dataset, IterableDataset)  # whether that can be read twice, another rung tries
+    if ended[-1] and options.get("least") and loader.num_workers and not stream:
+        _go_on(loader, options.get("seconds", 20.0))
 
 
-def _again(loader: Any, missing: int, seconds: float) -> None:
-    """Further passes where a whole one brings few batches: rules on how batches come want some of them."""
+def _go_on(loader: Any, seconds: float) -> None:
+    """Where a whole pass was short: the same for longer. What workers take of a processor shows only then."""
+    changes, _ = endless(loader)
     until = time.monotonic() + seconds
-    while missing > 0 and time.monotonic() < until:
-        came = 0
-        for _batch in loader:
-            came += 1
-            if time.monotonic() > until:
-                return
-        missing -= came
-        if not came:
+    for batch in rebuilt(loader, **changes):
+        del batch
+        if time.monotonic() > until:
             return
