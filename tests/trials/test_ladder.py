@@ -13,6 +13,7 @@ from unstuck.errors import UserError
 from unstuck.model.differences import Differences, Plain
 from unstuck.model.evidence import Evidence
 from unstuck.model.measured import Measured
+from unstuck.model.recorded import Loader
 from unstuck.model.settings import Settings
 from unstuck.model.trials import FAIL, PASS, SKIP, Rung
 from unstuck.rules.discovery import all_rules
@@ -22,6 +23,7 @@ from unstuck.trials.attempt import Limits, Outcome, Work
 from unstuck.trials.differences import limit_of
 from unstuck.trials.ladder import LADDER, NAMES, Step, chosen
 from unstuck.trials.memory import Used
+from unstuck.trials.saying import _only_alone
 from unstuck.trials.verdicts import from_users
 
 LOADER = {"number": 0, "dataset": "Images", "num_workers": 4, "batch_size": 8, "dataset_length": 100}
@@ -226,3 +228,15 @@ def test_with_a_training_step_slow_is_what_cannot_feed_it(rule, step, verdict):
     judged = judge_one(all_rules()[rule], msgspec.structs.replace(evidence, trial=trial))
 
     assert judged.verdict == verdict
+
+
+@pytest.mark.parametrize(
+    ("sampler", "ended", "status"),
+    [("RandomSampler", "itself", SKIP), ("DistributedSampler", "itself", FAIL), ("RandomSampler", "stall", FAIL)],
+)
+def test_a_loader_that_refuses_several_ranks_is_red_only_if_it_is_meant_for_them(sampler, ended, status):
+    climbed = climbing.Climbed(Settings())
+    climbed.loader = Loader(0, sampler=sampler)
+    rung = Rung("ranks", "2 ranks", FAIL, "ValueError: one process only", ended=ended)
+
+    assert _only_alone(rung, climbed).status == status

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from ..model.phrases import duration, many, size
+from ..model.rungs import root_of
 from ..model.trials import FAIL, PASS, SKIP, Rung
 from .ladder import TRIED_WORKERS, Step
 
@@ -15,11 +16,12 @@ if TYPE_CHECKING:
     from .climbing import Climbed
 
 FORKS = "fork"
+REFUSALS = ("wds-no-nodesplitter", "uncaught-exception", "worker-python-exception", "rank-crash-cascade")
 
 
 def with_reason(step: Step, rung: Rung, outcome: Outcome, climbed: Climbed) -> Rung:
     if rung.status == FAIL:
-        return _only_forked(rung, climbed) if step.name == "spawn" else rung
+        return {"spawn": _only_forked, "ranks": _only_alone}.get(step.name, lambda one, _: one)(rung, climbed)
     failed = _nothing_came(step, outcome.facts, climbed)
     if failed:
         return msgspec.structs.replace(rung, status=FAIL, reason=failed)
@@ -35,6 +37,15 @@ def _only_forked(rung: Rung, climbed: Climbed) -> Rung:
         return rung
     reason = f"works with {FORKS} only (not on macOS, Windows, or with Python 3.14's default): {rung.reason}"
     return msgspec.structs.replace(rung, status=SKIP, reason=reason)
+
+
+def _only_alone(rung: Rung, climbed: Climbed) -> Rung:
+    """One that refuses to be read by several ranks may never be meant for them; one that hangs or dies there is not."""
+    root = root_of(rung.findings)
+    meant = climbed.loader is not None and climbed.loader.sampler == "DistributedSampler"
+    if meant or rung.ended != "itself" or (root is not None and root.rule not in REFUSALS):
+        return rung
+    return msgspec.structs.replace(rung, status=SKIP, reason=f"for one rank only: {rung.reason}", findings=[])
 
 
 def _nothing_came(step: Step, facts: dict[str, Any], climbed: Climbed) -> str:
