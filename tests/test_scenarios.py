@@ -18,11 +18,10 @@ def marked(name):
     """There is no time for all: further forms of a failure that has a scenario already are run on request.
 
     So are the healthy neighbours of what crashes, stands or is silently wrong, which are plain trainings to whoever
-    measures times, and those of loaders that are tried: what was kept of them is judged every time, and the look-alikes
-    named healthy- are run.
+    measures times: what was kept of them is judged every time, and the look-alikes named healthy- are run.
     """
     rule = all_rules().get(name.removesuffix("-healthy"))
-    plain = rule is not None and (rule.explains is not Symptom.SLOW or bool(SCENARIOS[name].trial))
+    plain = rule is not None and rule.explains is not Symptom.SLOW
     known = name.startswith("healthy-") or (rule is not None and (name in all_rules() or not plain))
     return pytest.param(name, marks=[] if known else pytest.mark.variant)
 
