@@ -25,6 +25,7 @@ from ..trials.attempt import Limits, Outcome, Work, attempt, prepare
 from ..trials.budgeting import PREFETCH, Plan
 from ..trials.ladder import Step
 from ..trials.room import Room, room
+from ..trials.signals import heard
 from ..trials.verdicts import rung_of
 from ..views.budgets import show_budget
 from ..views.terminal import console_for
@@ -83,6 +84,7 @@ def run(arguments: argparse.Namespace) -> int:
     else:
         if arguments.sample_mb is not None or any(getattr(arguments, name) is not None for name in PLAIN):
             raise UserError("a TARGET is measured", "leave it away to calculate with --sample-mb and the like")
+        heard()
         work = work_of(arguments, "budget")
         trial = _measured(arguments, work, there)
     report = judged(trial, work)

@@ -14,13 +14,21 @@ PR_SET_PDEATHSIG = 1
 
 
 def heard() -> None:
-    """SIGTERM and a lost terminal end a command like Ctrl-C does: what it has started is ended first."""
+    """SIGTERM and a lost terminal end a command like Ctrl-C does: what it has started is ended first.
+
+    Once: who presses it again is impatient, and would only leave something behind.
+    """
 
     def leave(number: int, _: FrameType | None) -> None:
+        for one in ENDING:
+            signal.signal(one, signal.SIG_IGN)
+        if number == signal.SIGINT:
+            raise KeyboardInterrupt
         raise SystemExit(128 + number)
 
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, leave)
+    for number in ENDING:
+        if signal.getsignal(number) is not signal.SIG_IGN:  # as a shell has it for what runs in the background
+            signal.signal(number, leave)
 
 
 @contextmanager
