@@ -35,6 +35,11 @@ class Grows(Numbers):
         time.sleep(0.05)
         return super().__getitem__(index)
 
+def aborts():
+    import atexit, os
+    atexit.register(os.abort)
+    return plain()
+
 def plain(): return DataLoader(Numbers(), batch_size=4, num_workers=2)
 def sleeps(): return DataLoader(Sleeps(), batch_size=4, num_workers=2)
 def grows(): return DataLoader(Grows(), batch_size=4, num_workers=1)
@@ -93,8 +98,15 @@ def test_one_that_takes_too_much_memory_is_ended_before_the_kernel_does_it(loade
 
 
 @pytest.mark.scenario
+def test_an_interpreter_that_aborts_when_all_is_done_has_not_failed_for_that(loaders: Path) -> None:
+    outcome = tried(loaders, "aborts")
+
+    assert (outcome.status, outcome.done) == (-signal.SIGABRT, True)
+
+
+@pytest.mark.scenario
 def test_a_target_that_cannot_be_used_is_an_error_for_people(loaders: Path) -> None:
-    with pytest.raises(UserError, match="has no 'absent'; it has Numbers, Sleeps, Grows, plain, sleeps, grows"):
+    with pytest.raises(UserError, match="has no 'absent'; it has Numbers, Sleeps, Grows, aborts, plain, sleeps, grows"):
         tried(loaders, "absent")
 
 

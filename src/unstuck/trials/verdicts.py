@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from ..model.evidence import Evidence
-from ..model.finding import Finding
+from ..model.finding import Finding, Symptom
 from ..model.phrases import duration, ending, many, said, short, size
 from ..model.places import Place
 from ..model.questions import is_users, user_line
@@ -33,6 +33,8 @@ def skipped(step: Step, reason: str) -> Rung:
 
 def rung_of(step: Step, outcome: Outcome, limits: Limits, created: Place | None) -> Rung:
     findings = [_placed(one, created) for one in outcome.report.findings] if outcome.report is not None else []
+    if outcome.done and outcome.status:
+        findings = [one for one in findings if one.symptom != Symptom.CRASHED.value]
     failure = failure_of(outcome)
     passed = (outcome.done and outcome.ended == "itself") or _measured_enough(step, outcome)
     facts = outcome.facts
