@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from . import choosing
 from .collating import GivingBack
+from .drawing import samples_of
 from .loaders import rebuilt
 from .meter import anonymous, give_back, own, resident
 
@@ -31,6 +32,7 @@ ROOM = 1 << 30  # bytes of a batch that is made for that
 FILLED = 256 << 20  # and of a shuffle buffer
 ENOUGH = 64  # batches, after which the holes are about what they will be
 ROUNDS = 2  # times that a shuffle buffer is gone through
+TRIES = 3  # workers with a shuffle buffer: one and the same took 66 or 174 MB, by chance
 EVERY = 0.005  # seconds between two looks
 
 
@@ -61,13 +63,19 @@ def busy(loader: Any, facts: Facts, seconds: float, buffers: list[Shuffle], held
     fits = max(min(size or 1, ROOM // max(held, 1)), 1)
     for one in buffers:
         one.hold(max(FILLED // max(one.element, 1), 1))
-    rounds = max([ENOUGH, *(ROUNDS * one.held_back // fits for one in buffers)])
-    give_back()
-    then = anonymous()
-    with _loading(loader, _batches_of(loader, fits), rounds, seconds) as (_, most, taken):
-        grown = max(most - (then if method_of(loader) == "fork" else 0) - _kept(facts), 0)
+    through = max((ROUNDS * one.held_back for one in buffers), default=0)
+    grown, until = list[int](), time.monotonic() + seconds
+    for number in range(TRIES if buffers else 1):
+        if number and time.monotonic() > until:
+            break
+        give_back()
+        then = anonymous()
+        with _loading(loader, _batches_of(loader, fits), ENOUGH, seconds, through) as (_, most, taken):
+            grown.append(max(most - (then if method_of(loader) == "fork" else 0) - _kept(facts), 0))
     held_back = [one.held_back for one in buffers]
-    facts.put(doing="", busy={"grown": grown, "batch": fits, "batches": taken, "buffers": held_back})
+    facts.put(
+        doing="", busy={"grown": sorted(grown)[len(grown) // 2], "batch": fits, "batches": taken, "buffers": held_back}
+    )
 
 
 def _kept(facts: Facts) -> int:
@@ -89,17 +97,25 @@ def _batches_of(loader: Any, size: int) -> dict[str, Any]:
 
 
 @contextmanager
-def _loading(loader: Any, changes: dict[str, Any], most: int, seconds: float) -> Iterator[tuple[int, int, int]]:
-    """One worker that has loaded some batches and now waits: its number, the most it took, and how many they were."""
+def _loading(
+    loader: Any, changes: dict[str, Any], most: int, seconds: float, samples: int = 0
+) -> Iterator[tuple[int, int, int]]:
+    """One worker that has loaded some batches and now waits: its number, the most it took, and how many they were.
+
+    `samples`: that it loads instead of so many batches, to go through a shuffle buffer as often as is wanted.
+    """
     alone = {"num_workers": 1, "prefetch_factor": 1, "persistent_workers": False, "pin_memory": False}
     until = time.monotonic() + seconds
     give_back()  # or the worker would be forked with what we have freed, and give it back itself
     batches = iter(rebuilt(loader, **{**alone, **changes}))
     pids = [one.pid for one in multiprocessing.active_children() if one.pid]
     sampler, taken = Sampler(pids[-1] if pids else 0), 0
-    for _ in batches:
+    loaded = 0
+    for batch in batches:
         taken += 1
-        if taken >= most or (taken > 1 and time.monotonic() > until):
+        loaded += samples_of(batch, loader)
+        enough = loaded >= samples if samples else taken >= most
+        if enough or (taken > 1 and time.monotonic() > until):
             break
     yield (pids[-1] if pids else 0), sampler.most(), taken
     del batches
