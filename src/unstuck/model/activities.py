@@ -15,8 +15,6 @@ from .report import Activity
 from .standing import descendants, gets_on, idles, last_handed, main_stack, mains, moves, recorded, standing
 from .told import Saving
 
-TOO_SHORT = 1.0  # seconds: a look at something that takes less says nothing about how long it has been so
-
 
 def activities(evidence: Evidence) -> list[Activity]:
     seen = {main.pid: (main, stack) for main, stack in mains(evidence)}

@@ -128,11 +128,6 @@ def meets(stack: Stack) -> bool:
     return any(one.matches(frame) for frame in stack.calls for one in MEETING)
 
 
-def waits_for_workers(stack: Stack) -> bool:
-    """Its innermost known business is a batch that workers are to deliver."""
-    return doing(stack) == WAITING
-
-
 def fetch_of(stack: Stack) -> tuple[str | None, list[Frame]] | None:
     """Inside a fetch: the sample's index as far as it is known, and the calls made for it, innermost first."""
     calls = stack.calls

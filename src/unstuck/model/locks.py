@@ -9,7 +9,6 @@ from .standing import LONG, idles, in_futex, is_machinery, main_stack, nobody_el
 
 # Functions of the interpreter that wait for a lock, in one version or another.
 ACQUIRING = ("PyThread_acquire_lock", "lock_PyThread_acquire", "rlock_acquire", "PyMutex_Lock", "acquire_timed")
-OF_A_LOCK_OBJECT = ("lock_PyThread_acquire", "rlock_acquire", "lock_acquire", "lock___enter__", "_thread_lock")
 POOLS = ("libgomp", "libiomp", "libomp", "libmkl")
 PLAIN = ("libc.", "libc-", "libpthread", "libpython", "python", "ld-linux", "ld-musl")
 

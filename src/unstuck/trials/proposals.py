@@ -106,13 +106,17 @@ def _feeding(seen: Standings, needed: float) -> dict[str, tuple[Measured, str]]:
     cheapest = _with_capacity(enough[0], full)
     reserve = min((one for one in full if one.rate >= SPARE * needed), key=_cost, default=best)
     waits = percent(cheapest.starved or 0.0)
-    margin = f", and {percent(cheapest.rate / needed - 1)} is in reserve" if cheapest.rate > needed else ""
+    margin = f", and could load {_times(cheapest.rate / needed)} as fast" if cheapest.rate > needed else ""
     reserve = reserve if _cost(reserve) > _cost(cheapest) else cheapest
     return {
         CAREFUL: (cheapest, f"the cheapest that keeps the training fed: it waits {waits} of the time{margin}"),
-        BALANCED: (reserve, f"loads {percent(reserve.rate / needed)} of what the training takes: some in reserve"),
-        FAST: (best, f"the fastest that was measured: {percent(best.rate / needed)} of what the training takes"),
+        BALANCED: (reserve, f"loads {_times(reserve.rate / needed)} what the training takes: some in reserve"),
+        FAST: (best, f"the fastest that was measured: {_times(best.rate / needed)} what the training takes"),
     }
+
+
+def _times(ratio: float) -> str:
+    return f"{ratio:.3g} times"
 
 
 def _with_capacity(one: Measured, full: list[Measured]) -> Measured:
