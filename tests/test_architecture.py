@@ -34,12 +34,13 @@ MAY_IMPORT: dict[str, set[str]] = {
     "inside": set(),  # runs in the user's process, under another name, perhaps without unstuck around it
     "recording": {"inside.api"},  # for type checkers: the public API's way in must cost nothing
     "recordings": {"model", "inside.format"},
-    "probes": {"model", "recordings", "inside.format", "inside.run_folder"},
+    "probes": {"model", "recordings", "checking", "inside.format", "inside.run_folder"},
     # Written beside a run without numpy, whose threads would take the watcher's signals: so it reads recordings itself.
     "logs": {"model", "inside.format"},
     "rules": {"model"},  # a rule judges saved evidence: offline, in tests, on a colleague's machine
     "views": {"model"},  # a view that computes cannot be trusted
     "diagnose": {"", "model", "recordings", "probes", "rules"},
+    "checking": {"model"},  # the same reading serves a check, a cluster, and a run that had trouble with a file
     # The naming of run folders is shared with the process that makes a run from inside.
     "watching": {"model", "recordings", "probes", "logs", "diagnose", "inside.format", "inside.run_folder"},
     # A trial is a recorded run: it is watched and judged like any other.

@@ -10,6 +10,7 @@ from . import __version__
 from .model.acquitted import acquitted
 from .model.activities import activities
 from .model.bottleneck import bottleneck
+from .model.checked import Data
 from .model.evidence import Evidence
 from .model.look import Stall
 from .model.marks import meaning
@@ -136,12 +137,13 @@ def report_on(evidence: Evidence) -> Report:
         start=timeline(evidence),
         stages=stage_times(evidence),
         bottleneck=bottleneck(evidence),
-        not_checked=_not_checked(judgements) if evidence.trial is None else [],
+        not_checked=[] if _on_purpose(evidence) else _not_checked(judgements),
         overhead=_overhead(evidence),
         summary=summary(evidence),
         framework=trainer_of(evidence),
         notes=_notes(evidence, judgements) + acquitted(evidence, findings),
         trial=evidence.trial,
+        data=evidence.data,
         evidence=evidence,
     )
 
@@ -151,10 +153,23 @@ def _state(roots: list[str], evidence: Evidence) -> str:
         return min(roots, key=lambda symptom: Symptom(symptom).weight)
     if evidence.trial is not None:
         return "unknown" if any(one.status == FAIL for one in evidence.trial.rungs) else "healthy"
+    if evidence.data is not None and not evidence.data.of_run:
+        return _whole(evidence.data)
     recorded = evidence.recording or []
     looked = bool(recorded or evidence.stacks) and not evidence.unreadable
     looked = looked and not any(one.adapters_failed for one in recorded) and not _blind(evidence)
     return "healthy" if looked and evidence.run.status in (0, None) and not stands(evidence) else "unknown"
+
+
+def _on_purpose(evidence: Evidence) -> bool:
+    """Not a run but a trial, or data that was read: nothing is missing because there are no recordings."""
+    return evidence.trial is not None or (evidence.data is not None and not evidence.data.of_run)
+
+
+def _whole(data: Data) -> str:
+    """Nothing was found; but what could not be read may hide something."""
+    seen = any(one.format and not one.unread for one in data.files) or data.folders
+    return "healthy" if seen and not data.stopped and not any(one.unread for one in data.files) else "unknown"
 
 
 def _blind(evidence: Evidence) -> bool:
@@ -165,11 +180,11 @@ def _blind(evidence: Evidence) -> bool:
 
 
 def _not_checked(judgements: list[Judgement]) -> list[NotChecked]:
-    """Nothing is missing in a run because nobody has tried its loader on purpose."""
+    """Nothing is missing in a run because nobody has tried its loader or read its data on purpose."""
     missing: dict[str, list[str]] = {}
     for judgement in judgements:
         for section in judgement.missing:
-            if section != "trial":
+            if section not in ("trial", "data"):
                 missing.setdefault(section, []).append(judgement.rule)
     return [NotChecked(needs=section, rules=rules) for section, rules in sorted(missing.items())]
 
@@ -200,7 +215,7 @@ def _notes(evidence: Evidence, judgements: list[Judgement]) -> list[str]:
     for host in evidence.host or ():
         notes += [f"{host.node}: {_unrecorded(name)}" for name in host.unrecorded]
     notes += _unseen(evidence)
-    if evidence.recording is None and not evidence.processes and evidence.trial is None:
+    if evidence.recording is None and not evidence.processes and not _on_purpose(evidence):
         notes.append(
             "nothing was recorded: no process of this command imported torch where unstuck could see it "
             "(python -I, -E or -S, a container, or a wiped environment keep it out)"

@@ -17,6 +17,7 @@ COMMANDS = {
     "doctor": "try a loader rung by rung, and say what fails and what its limit is",
     "budget": "predict a loader's memory and /dev/shm before it runs",
     "tune": "find num_workers, prefetch_factor and the like for a loader, by measuring few settings",
+    "check": "read a data set as training would, and say which file, sample and byte is bad",
     "logs": "show or follow a run's text logs, by rank, level and pattern",
     "env": "print the variables that switch recording on for a whole shell",
     "explain": "what a rule looks at, why it happens, what to do",

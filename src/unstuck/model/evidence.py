@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import msgspec
 
+from .checked import Data
 from .distributed import Attempt
 from .look import Frame, Gpu, Sampled, Seen, Stack, Stall
 from .recorded import Loader, Process
@@ -118,6 +119,7 @@ class Evidence(msgspec.Struct, frozen=True, omit_defaults=True):
     gpus: list[Gpu] | None = None
     stall: Stall | None = None
     trial: Trial | None = None  # what was made to happen on purpose, by the doctor, the tuner or the budget
+    data: Data | None = None  # data files that were read, by `check` or because a run had trouble with them
     looked_at: float | None = None  # when the processes were, as seconds since the run began
     unreadable: list[str] = []
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from .beginning import Step
+from .checked import Data
 from .evidence import Evidence
 from .finding import Finding, Remedy, Subject, Symptom
 from .places import Place
@@ -120,6 +121,7 @@ class Report(msgspec.Struct, frozen=True):
     framework: str = ""  # whose trainer runs the loop, and what it was asked to do
     notes: list[str] = []
     trial: Trial | None = None  # what was tried on purpose: rungs, measured settings, the budget
+    data: Data | None = None  # what was checked, file by file
     evidence: str | Evidence | None = None
     schema: int = SCHEMA
 

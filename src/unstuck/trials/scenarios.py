@@ -32,6 +32,7 @@ class Scenario(NamedTuple):
     launch: tuple[str, ...] = ()  # what Python runs it with: `-m torch.distributed.run --nproc-per-node 2`
     outside: str = ""  # the rule that a look from outside comes to, where it can know less
     trial: tuple[str, ...] = ()  # `doctor make_loader --only workers`: not a training but a loader to be tried
+    check: tuple[str, ...] = ()  # `data --decode`: the script writes data where it stands, to be checked so
 
     def command(self, python: str) -> list[str]:
         return [python, *self.launch, str(self.path)]
@@ -65,7 +66,8 @@ def _head_of(path: Path) -> Scenario:
     about = next((line.strip('"') for line in lines if line.startswith('"""')), "")
     launch, outside = tuple(marks.get("launch", "").split()), marks.get("outside", marks["expect"])
     trial = tuple(shlex.split(marks.get("trial", "")))
-    return Scenario(path.stem.replace("_", "-"), path, marks["expect"], wanted, about, launch, outside, trial)
+    check = tuple(shlex.split(marks.get("check", "")))
+    return Scenario(path.stem.replace("_", "-"), path, marks["expect"], wanted, about, launch, outside, trial, check)
 
 
 def scratch() -> tempfile.TemporaryDirectory[str]:
@@ -77,6 +79,8 @@ def run(scenario: Scenario, base: Path, python: str = sys.executable, *, quiet: 
     """Run it for real and judge it; afterwards, if the scenario takes the watcher along."""
     if scenario.trial:
         return _try(scenario, base, python)
+    if scenario.check:
+        return _checked(scenario, base, python)
     with surroundings(scenario.surroundings) as around, scratch() as temporary:
         command = [
             *around.outside, sys.executable, "-m", "unstuck", "run", "--run-dir", str(base), "--on-stall", "stop", "--",
@@ -117,6 +121,23 @@ def _try(scenario: Scenario, base: Path, python: str) -> Outcome:
             timeout=LIMIT,
             check=False,
         )  # fmt: skip
+    if not ended.stdout:
+        raise UserError(f"{scenario.name} was not judged", ended.stderr.strip()[-500:] or "run it alone")
+    return Outcome(msgspec.json.decode(ended.stdout, type=Report), base, ended.stderr)
+
+
+def _checked(scenario: Scenario, base: Path, python: str) -> Outcome:
+    """Data is written by the script, and read by `unstuck check` as its head says."""
+    with surroundings(scenario.surroundings) as around:
+        subprocess.run([python, str(scenario.path)], cwd=base, capture_output=True, timeout=LIMIT, check=True)
+        ended = subprocess.run(
+            [*around.outside, sys.executable, "-m", "unstuck", "check", *scenario.check, "--json", "--with-evidence"],
+            cwd=base,
+            capture_output=True,
+            text=True,
+            timeout=LIMIT,
+            check=False,
+        )
     if not ended.stdout:
         raise UserError(f"{scenario.name} was not judged", ended.stderr.strip()[-500:] or "run it alone")
     return Outcome(msgspec.json.decode(ended.stdout, type=Report), base, ended.stderr)

@@ -1,0 +1,41 @@
+"""One file for each format. A further one is a further file: nothing else has to be edited.
+
+A format has
+- `NAME`, as users call it, and `ENDINGS` of file names by which it is meant to be known;
+- `claims(head)`: whether the first 4096 bytes (decompressed) are of this format;
+- `read(stream, notes)`: reads it to its end and notes what is wrong, what it holds, and what it counted;
+- `glance(raw, notes)`, if there is something to learn from its ends alone: for a look at files that are not read whole;
+- `SEEKS = True`, if it needs the file itself (`stream.raw`): then it cannot be compressed as a whole;
+- `LIBRARY`, if it needs one: a file of this format stays unread without it, and the user is told;
+- `ORDER`, if it is to be asked earlier (below 0) or later (above 0) than others.
+"""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from collections.abc import Iterator
+from functools import cache
+from types import ModuleType
+
+
+@cache
+def formats() -> list[ModuleType]:
+    found = [importlib.import_module(f"{__name__}.{one.name}") for one in pkgutil.iter_modules(__path__)]
+    return sorted((one for one in found if hasattr(one, "NAME")), key=lambda one: (getattr(one, "ORDER", 0), one.NAME))
+
+
+def by_content(head: bytes) -> ModuleType | None:
+    return next((one for one in formats() if one.claims(head)), None)
+
+
+def by_name(path: str) -> ModuleType | None:
+    """What a file is meant to be, where its content does not say."""
+    return next((one for one in formats() for ending in endings(path) if ending in one.ENDINGS), None)
+
+
+def endings(path: str) -> Iterator[str]:
+    """`.tar.gz`: .gz, then .tar."""
+    parts = path.rpartition("/")[2].lower().split(".")[1:]
+    for part in reversed(parts[-2:]):
+        yield f".{part}"

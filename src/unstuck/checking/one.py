@@ -1,0 +1,91 @@
+"""One file, read to its end: the whole check of it, wherever it runs."""
+
+from __future__ import annotations
+
+import os
+import time
+from array import array
+from collections.abc import Callable
+from importlib.util import find_spec
+from types import ModuleType
+from typing import NamedTuple
+
+from ..model.checked import DataFile
+from . import source
+from .foreign import foreign
+from .formats import by_content, by_name
+from .noting import Notes, Wish
+from .reading import Stream
+
+
+class Checked(NamedTuple):
+    """What is known of a file, with the digests that only a manifest wants."""
+
+    file: DataFile
+    digest: int | None = None  # CRC-32 of all its bytes
+    digests: array[int] = array("I")  # CRC-32 of each member
+
+
+def check(path: str, wish: Wish, progress: Callable[[int], None] = lambda _: None) -> Checked:
+    """Never raises for what is wrong with a file."""
+    try:
+        known = source.look(path)
+    except OSError as error:
+        return Checked(DataFile(path, unread=_reason(error)))
+    if known.other:
+        return Checked(DataFile(path, other=known.other))
+    notes, began = Notes(path, known.size, wish, progress), time.perf_counter()
+    facts: dict[str, object] = {"modified": known.modified}
+    try:
+        with source.opened(path) as raw:
+            facts["cached"] = source.cached(raw, known.size)
+            stream = Stream(raw, notes)
+            facts["compression"] = stream.compression
+            _read(stream, notes, facts)
+    except OSError as error:
+        notes.fault("unreadable", f"reading it failed at byte {notes.read:,}: {_reason(error)}", at=notes.read)
+    except MemoryError:
+        notes.fault("unreadable", f"it asks for more memory than is allowed, at byte {notes.read:,}", at=notes.read)
+    file = notes.file(**facts, seconds=time.perf_counter() - began)
+    return Checked(file, notes.digest, notes.digests)
+
+
+def _read(stream: Stream, notes: Notes, facts: dict[str, object]) -> None:
+    if not notes.size:
+        meant = by_name(notes.path)
+        facts["format"] = meant.NAME if meant is not None else ""
+        notes.fault("empty", "the file has no bytes at all")
+        return
+    found = by_content(stream.head)
+    meant = found or by_name(notes.path)
+    if meant is None or (found is None and foreign(stream.head, notes, meant.NAME)):
+        facts["other"] = "" if notes.faulty else "no data format that is known"
+        return
+    facts["format"] = meant.NAME
+    missing = _missing(meant)
+    if missing:
+        facts["unread"] = missing
+    elif getattr(meant, "SEEKS", False) and stream.compression:
+        facts["unread"] = f"{meant.NAME} compressed as a whole with {stream.compression}: nothing could read it so"
+    elif notes.wish.whole:
+        meant.read(stream, notes)
+        if not getattr(meant, "SEEKS", False):
+            _rest(stream)
+    elif hasattr(meant, "glance"):
+        meant.glance(stream.raw, notes)
+
+
+def _rest(stream: Stream) -> None:
+    """What its format did not need: a digest is of all bytes, and a compressed file is whole only to its last one."""
+    spare = memoryview(bytearray(1 << 18))
+    while stream.readinto(spare):
+        pass
+
+
+def _missing(meant: ModuleType) -> str:
+    library = getattr(meant, "LIBRARY", "")
+    return "" if not library or find_spec(library) else f"needs {library}: pip install 'unstuck[data]'"
+
+
+def _reason(error: OSError) -> str:
+    return os.strerror(error.errno) if error.errno else str(error) or type(error).__name__

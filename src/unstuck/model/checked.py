@@ -1,0 +1,125 @@
+"""What reading a data set showed, file by file. Bytes and seconds."""
+
+from __future__ import annotations
+
+import msgspec
+
+
+class Fault(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One thing that is wrong with a file. `kind` is what rules ask for; the words say what was seen, with numbers."""
+
+    kind: str
+    what: str
+    at: int | None = None  # offset of the first byte that is wrong; of a compressed file, in what it holds
+    until: int | None = None  # where that ends
+    member: str = ""  # of an archive; a column, an array
+    sample: str = ""  # by which training would name it: a key, a row, a line
+    row: int | None = None  # counted from 0; of JSON lines, the line counted from 1
+    lost: int | None = None  # samples that training never sees, or cannot use, because of it
+
+
+class Texts(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A column of text."""
+
+    column: str
+    documents: int = 0
+    nulls: int = 0
+    blanks: int = 0  # empty, or nothing but white space
+    characters: int = 0  # of all of them together
+
+
+class Group(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Samples of an archive that have the same parts."""
+
+    parts: list[str]  # endings, in order of the alphabet
+    samples: int
+    first: str = ""  # the key of the first of them
+    at: int | None = None  # where it begins
+
+
+class DataFile(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One file, read to its end, or only looked at where `whole` is false."""
+
+    path: str
+    format: str = ""  # tar, parquet, jsonl, arrow, npy, npz, safetensors, image; empty: none that is known
+    compression: str = ""  # gzip, zstd, bzip2, xz, lz4
+    size: int = 0
+    modified: float = 0.0
+    whole: bool = True  # it was read from its first byte to its last; False: only its ends
+    read: int = 0  # bytes
+    seconds: float = 0.0
+    cached: float | None = None  # share of it that was in memory before it was read
+    samples: int | None = None  # that training would get of it
+    members: int | None = None  # files of an archive, arrays of a container
+    row_groups: int | None = None
+    decoded: int = 0  # samples, or members, that were really decoded
+    groups: list[Group] = []  # of samples, by the parts they have; the most frequent first
+    columns: dict[str, str] = {}  # names and types
+    texts: list[Texts] = []
+    faults: list[Fault] = []  # the first of each kind
+    counts: dict[str, int] = {}  # faults of each kind in all
+    alike: str = ""  # a digest of names, sizes and times of its members: two files that have the same are copies
+    unread: str = ""  # why nothing is known of it: no permission, a library that is missing
+    other: str = ""  # what it is, where it is no data: text, a pipe
+
+
+class Folder(msgspec.Struct, frozen=True):
+    """Files of one folder that hold one sample each, of which nothing needs to be said."""
+
+    path: str
+    format: str
+    files: int
+    size: int
+
+
+class Listed(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What a manifest says of one file."""
+
+    path: str
+    size: int | None = None
+    samples: int | None = None
+    digest: str = ""  # algorithm:hex
+    parts: list[int] = []  # CRC-32 of each member, in their order
+
+
+class Manifest(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A list of files that somebody wrote when the data was made."""
+
+    path: str
+    files: list[Listed] = []
+    samples: int | None = None  # in all, where it says so
+
+
+class Speed(msgspec.Struct, frozen=True, omit_defaults=True):
+    """How fast files came, by where they came from."""
+
+    kind: str  # cold: from storage; warm: from memory; mixed, unknown
+    files: int
+    read: int
+    seconds: float  # of one reader after the other
+
+
+class Asked(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What the user wanted to know."""
+
+    paths: list[str]
+    decode: bool = False
+    sample: float | None = None  # share of the files that is read whole
+    ranks: int | None = None
+    workers: int | None = None
+    batch_tokens: int | None = None
+
+
+class Data(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A data set as it was checked, or the files of it that a run had trouble with."""
+
+    asked: Asked
+    files: list[DataFile] = []
+    folders: list[Folder] = []
+    absent: list[str] = []  # that were named, or belong between others, and are not there
+    manifest: Manifest | None = None
+    speeds: list[Speed] = []
+    seconds: float = 0.0
+    processes: int = 1
+    stopped: str = ""  # why it ended before it was through
+    of_run: bool = False  # not a check that was asked for: files that a recorded run had trouble with

@@ -1,0 +1,1 @@
+"""Data files that are damaged, incomplete or not what they should be."""
