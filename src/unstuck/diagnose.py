@@ -23,7 +23,7 @@ from .model.standing import needs_patience, stands
 from .model.summary import summary
 from .model.timeline import timeline, way_to_first_step
 from .model.trials import FAIL
-from .probes import attempts, flight, journal, live, saved, snapshots, tree
+from .probes import attempts, data_files, flight, journal, live, saved, snapshots, tree
 from .probes.look import Look, Tell
 from .rules.discovery import all_rules
 from .rules.engine import judge, rank_findings, tried
@@ -34,7 +34,8 @@ A_WHILE = 1.0  # seconds of looping, for the same reason
 
 def diagnose(folder: str | Path) -> Report:
     """The verdict on a run folder, live or afterwards."""
-    return report_on(_asked(Path(folder)))
+    evidence = _asked(Path(folder))
+    return report_on(evidence if evidence.run.status is None else data_files.added(evidence))
 
 
 def _asked(folder: Path) -> Evidence:

@@ -11,10 +11,11 @@ LENGTH = 4
 
 
 class Task(msgspec.Struct, tag="task"):
-    """Files to read, one after the other."""
+    """Files to read, one after the other, and what a manifest says of the members of some of them."""
 
     paths: list[str]
     wish: Wish
+    expected: dict[str, bytes] = {}  # CRC-32 of each member, in their order, four bytes each
 
 
 class Moved(msgspec.Struct, tag="moved"):
@@ -27,7 +28,7 @@ class Read(msgspec.Struct, tag="read"):
     """A file, read."""
 
     file: DataFile
-    digest: int | None = None
+    digest: str = ""  # algorithm:hex, of the whole file
     digests: bytes = b""
 
 

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import zlib
 from array import array
+from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
 import msgspec
 
 from ..model.checked import DataFile, Fault, Texts
+from .hashes import hasher
 
 MOST = 50  # faults of one kind that are kept with all they say; the rest is counted
 NAME = 300  # characters of a name: hostile ones may have millions
@@ -19,18 +20,28 @@ class Wish(msgspec.Struct, frozen=True, omit_defaults=True):
     """How a file is to be read."""
 
     decode: bool = False  # really decode images, JSON, arrays
-    digests: bool = False  # CRC-32 of the file, and of each member
+    digests: bool = False  # CRC-32 of each member
+    algorithm: str = ""  # a digest of the whole file: crc32, md5, sha1, sha256
     whole: bool = True  # False: its ends only
 
 
 class Notes:
     """The file that is being read."""
 
-    def __init__(self, path: str, size: int, wish: Wish, progress: Callable[[int], None] = lambda _: None) -> None:
+    def __init__(
+        self,
+        path: str,
+        size: int,
+        wish: Wish,
+        progress: Callable[[int], None] = lambda _: None,
+        expected: bytes = b"",
+    ) -> None:
         self.path, self.size, self.wish = path, size, wish
         self.read = 0
-        self.digest: int | None = 0 if wish.digests else None
+        self.reading = 0.0  # seconds that the system took to give us its bytes
+        self._hash = hasher(wish.algorithm) if wish.algorithm and wish.whole else None
         self.digests = array("I")
+        self._expected = Counter(array("I", expected)) if expected else None
         self._progress = progress
         self._faults: list[Fault] = []
         self._counts: dict[str, int] = {}
@@ -55,23 +66,45 @@ class Notes:
         self.read += count
         self._progress(count)
 
-    def member(self, *data: bytes | memoryview) -> None:
-        """The digest of a member, for the manifest."""
-        if self.wish.digests:
-            crc = 0
-            for piece in data:
-                crc = zlib.crc32(piece, crc)
-            self.digests.append(crc)
+    def hash(self, data: bytes | memoryview) -> None:
+        if self._hash is not None:
+            self._hash.update(data)
+
+    @property
+    def digest(self) -> str:
+        return f"{self.wish.algorithm}:{self._hash.hexdigest()}" if self._hash is not None else ""
+
+    def member(self, name: str, sample: str, at: int, crc: int) -> None:
+        """The digest of a member of an archive, of its name and data, for the manifest or against it."""
+        self.digests.append(crc)
+        if self._expected is None:
+            return
+        if self._expected[crc]:
+            self._expected[crc] -= 1
+        else:
+            what = f"{clean(name)} is not what the manifest has: it was altered or added since"
+            self.fault("manifest", what, member=name, sample=sample, at=at, lost=1)
+
+    def gone(self) -> int:
+        """Members that the manifest has and the file has not, beyond those that were altered."""
+        left = sum(self._expected.values()) if self._expected is not None else 0
+        return max(left - self._counts.get("manifest", 0), 0)
 
     @property
     def faulty(self) -> bool:
         return bool(self._counts)
+
+    @property
+    def broken(self) -> bool:
+        """Its compression ends before its time, or is damaged: what a format misses behind that is no news."""
+        return "cut" in self._counts or "damaged" in self._counts
 
     def file(self, **facts: Any) -> DataFile:
         return DataFile(
             self.path,
             size=self.size,
             read=self.read,
+            reading=self.reading,
             whole=self.wish.whole,
             faults=self._faults,
             counts=self._counts,

@@ -14,27 +14,28 @@ from ..model.checked import DataFile
 from . import source
 from .foreign import foreign
 from .formats import by_content, by_name
+from .inflating import Missing
 from .noting import Notes, Wish
-from .reading import Stream
+from .reading import HEAD, Stream
 
 
 class Checked(NamedTuple):
     """What is known of a file, with the digests that only a manifest wants."""
 
     file: DataFile
-    digest: int | None = None  # CRC-32 of all its bytes
+    digest: str = ""  # algorithm:hex, of all its bytes
     digests: array[int] = array("I")  # CRC-32 of each member
 
 
-def check(path: str, wish: Wish, progress: Callable[[int], None] = lambda _: None) -> Checked:
-    """Never raises for what is wrong with a file."""
+def check(path: str, wish: Wish, progress: Callable[[int], None] = lambda _: None, expected: bytes = b"") -> Checked:
+    """Never raises for what is wrong with a file. `expected`: what a manifest has of its members."""
     try:
         known = source.look(path)
     except OSError as error:
         return Checked(DataFile(path, unread=_reason(error)))
     if known.other:
         return Checked(DataFile(path, other=known.other))
-    notes, began = Notes(path, known.size, wish, progress), time.perf_counter()
+    notes, began = Notes(path, known.size, wish, progress, expected), time.perf_counter()
     facts: dict[str, object] = {"modified": known.modified}
     try:
         with source.opened(path) as raw:
@@ -42,6 +43,8 @@ def check(path: str, wish: Wish, progress: Callable[[int], None] = lambda _: Non
             stream = Stream(raw, notes)
             facts["compression"] = stream.compression
             _read(stream, notes, facts)
+    except Missing as error:
+        facts["unread"] = str(error)
     except OSError as error:
         notes.fault("unreadable", f"reading it failed at byte {notes.read:,}: {_reason(error)}", at=notes.read)
     except MemoryError:
@@ -69,17 +72,24 @@ def _read(stream: Stream, notes: Notes, facts: dict[str, object]) -> None:
         facts["unread"] = f"{meant.NAME} compressed as a whole with {stream.compression}: nothing could read it so"
     elif notes.wish.whole:
         meant.read(stream, notes)
-        if not getattr(meant, "SEEKS", False):
-            _rest(stream)
-    elif hasattr(meant, "glance"):
+        _rest(stream, notes, seeks=getattr(meant, "SEEKS", False))
+        gone = notes.gone()
+        if gone:
+            notes.fault("manifest", f"{gone:,} members that the manifest has are not there", lost=gone)
+    elif hasattr(meant, "glance") and not stream.compression:
         meant.glance(stream.raw, notes)
 
 
-def _rest(stream: Stream) -> None:
+def _rest(stream: Stream, notes: Notes, *, seeks: bool) -> None:
     """What its format did not need: a digest is of all bytes, and a compressed file is whole only to its last one."""
     spare = memoryview(bytearray(1 << 18))
-    while stream.readinto(spare):
-        pass
+    if not seeks:
+        while stream.readinto(spare):
+            pass
+    elif notes.wish.algorithm:
+        stream.raw.seek(HEAD)  # which was digested before
+        while got := stream.raw.readinto(spare):  # type: ignore[attr-defined]
+            notes.hash(spare[:got])
 
 
 def _missing(meant: ModuleType) -> str:

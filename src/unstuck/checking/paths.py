@@ -9,35 +9,50 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from ..errors import UserError
+from .noting import clean
 from .source import file_system, is_address
 
 RANGE = re.compile(r"\{(\d+)\.\.(\d+)\}")
 CHOICE = re.compile(r"\{([^{}]*,[^{}]*)\}")
+OURS = "unstuck-runs"
 MOST = 10_000_000  # files of one brace range: more is a slip
 
 
 class Found(NamedTuple):
-    """The files, each once, in order; and what was named and is not there."""
+    """The files with their sizes, each once, in order; and what was named and is not there."""
 
-    files: list[str]
+    files: dict[str, int]
     absent: list[str]
+    odd: list[str] = []  # noqa: RUF012  (names that are no text, as they can be printed)
 
 
-def find(asked: list[str]) -> Found:
-    """Raises UserError where there is nothing at all."""
-    files: dict[str, None] = {}
+def find(asked: list[str], *, exact: bool = False) -> Found:
+    """Raises UserError where there is nothing at all. `exact`: they are names, in which no letter is special."""
+    files: dict[str, int] = {}
     absent = []
     for word in asked:
-        for path in braces(word):
-            found = list(_one(path))
-            files.update(dict.fromkeys(found))
+        for path in [word] if exact or os.path.lexists(word) else braces(word):
+            found = dict(_one(path))
+            files.update(found)
             if not found:
                 absent.append(path)
     if not files:
         raise UserError(
             f"there is no file at {absent[0] if absent else asked[0]}", "look at the path, or quote the glob"
         )
-    return Found(list(files), absent)
+    odd = [path for path in files if not _is_text(path)]
+    for path in odd:
+        files.pop(path)
+    return Found(files, absent, [clean(path) for path in odd])
+
+
+def _is_text(path: str) -> bool:
+    """Names on a disk may be any bytes."""
+    try:
+        path.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def braces(word: str) -> Iterator[str]:
@@ -58,32 +73,44 @@ def braces(word: str) -> Iterator[str]:
         yield from braces(word[: match.start()] + option + word[match.end() :])
 
 
-def _one(path: str) -> Iterator[str]:
+def _one(path: str) -> Iterator[tuple[str, int]]:
     """Every file below a folder; what a glob finds; or the path itself."""
     if is_address(path):
         yield from _elsewhere(path)
     elif os.path.isdir(path):
         yield from _below(path)
     elif os.path.lexists(path):
-        yield path
+        yield path, _size(path)
     elif glob.has_magic(path):
         for found in sorted(glob.glob(path, recursive=True)):
-            yield from _below(found) if os.path.isdir(found) else [found]
+            yield from _below(found) if os.path.isdir(found) else [(found, _size(found))]
 
 
-def _below(folder: str) -> Iterator[str]:
-    """In order, without hidden ones; links to folders are not followed: they may lead in a circle."""
+def _below(folder: str) -> Iterator[tuple[str, int]]:
+    """In order, without hidden ones and our own; links to folders are not followed: they may lead in a circle."""
     for where, folders, names in os.walk(folder):
-        folders[:] = sorted(name for name in folders if not name.startswith("."))
-        yield from (os.path.join(where, name) for name in sorted(names) if not name.startswith("."))
+        folders[:] = sorted(name for name in folders if not name.startswith(".") and name != OURS)
+        for name in sorted(names):
+            if not name.startswith("."):
+                path = os.path.join(where, name)
+                yield path, _size(path)
 
 
-def _elsewhere(address: str) -> Iterator[str]:
+def _size(path: str) -> int:
+    """A link that leads nowhere is told of by whoever opens it."""
+    try:
+        return os.stat(path).st_size
+    except OSError:
+        return 0
+
+
+def _elsewhere(address: str) -> Iterator[tuple[str, int]]:
     system, path = file_system(address)
     try:
         found = sorted(system.glob(path)) if glob.has_magic(path) else [path] if system.exists(path) else []
         for one in found:
-            paths = sorted(system.find(one)) if system.isdir(one) else [one]
-            yield from (system.unstrip_protocol(each) for each in paths)
+            known = system.find(one, detail=True) if system.isdir(one) else {one: system.info(one)}
+            for each, info in sorted(known.items()):
+                yield system.unstrip_protocol(each), int(info.get("size") or 0)
     except OSError as error:
         raise UserError(f"{address}: {error}", "look at the address and what is needed to reach it") from error

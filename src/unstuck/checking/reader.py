@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import signal
 import sys
 import time
@@ -13,6 +14,7 @@ from .messages import LENGTH, Message, Moved, Read, Task, packed, task_of
 from .one import check
 from .parent import die_with_parent
 
+MEMORY = 4 << 30  # bytes of a reader, whatever a file asks for
 EVERY = 0.2  # seconds between two words about progress
 
 
@@ -24,7 +26,7 @@ class Reader:
 
     def work(self, task: Task) -> None:
         for path in task.paths:
-            seen = check(path, task.wish, self._progress)
+            seen = check(path, task.wish, self._progress, task.expected.get(path, b""))
             self._tell()
             self._say(Read(seen.file, seen.digest, seen.digests.tobytes()))
 
@@ -45,6 +47,8 @@ class Reader:
 def main() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # whoever sent us decides when it is over
     die_with_parent()
+    with suppress(ValueError, OSError):  # a limit that is lower already
+        resource.setrlimit(resource.RLIMIT_DATA, (MEMORY, MEMORY))
     reader, tasks = Reader(sys.stdout.buffer), sys.stdin.buffer
     sys.stdout = sys.stderr  # nothing that a library prints may come between the messages
     with suppress(BrokenPipeError):  # nobody listens any more

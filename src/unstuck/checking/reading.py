@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import zlib
+from time import perf_counter
 from typing import IO
 
 from .compression import Inflated, compression_of
 from .noting import Notes
+from .source import opened
 
 HEAD = 4096  # bytes by which a format is known
 
@@ -37,19 +38,30 @@ class Stream:
         return have
 
     def _raw_into(self, into: memoryview) -> int:
+        began = perf_counter()
         got: int = self.raw.readinto(into) or 0  # type: ignore[attr-defined]
-        self._seen(into[:got])
+        self._seen(into[:got], began)
         return got
 
     def _read_raw(self, count: int) -> bytes:
+        began = perf_counter()
         data = self.raw.read(count) or b""
-        self._seen(data)
+        self._seen(data, began)
         return data
 
-    def _seen(self, data: bytes | memoryview) -> None:
+    def _seen(self, data: bytes | memoryview, began: float) -> None:
+        self.notes.reading += perf_counter() - began
         self.notes.moved(len(data))
-        if self.notes.digest is not None:
-            self.notes.digest = zlib.crc32(data, self.notes.digest)
+        self.notes.hash(data)
+
+
+def head_of(path: str) -> bytes:
+    """The first bytes of a file, as they are. None of one that cannot be read."""
+    try:
+        with opened(path) as raw:
+            return raw.read(HEAD) or b""
+    except OSError:
+        return b""
 
 
 def _filled(read: object, count: int) -> bytes:

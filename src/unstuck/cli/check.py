@@ -1,51 +1,190 @@
 """Read a data set as training would, and say which file, which sample and which byte is bad.
 
-PATH is a file, a glob, a brace range, a folder, a manifest, or an address that fsspec can open.
+PATH is a file, a glob, a brace range, a folder, a manifest, or an address that fsspec can open. Known are tar and
+WebDataset shards, parquet, Arrow, JSON lines, npy, npz, safetensors and images, by their content; compressed ones too.
+Nothing is changed, and nothing unpacked.
 
   unstuck check 'shards/train-{000000..000127}.tar'
   unstuck check data/ --decode --ranks 8 --workers 4
+  unstuck check data/ --write-manifest manifest.jsonl     then, another day: --against manifest.jsonl
+  unstuck check s3://bucket/shards/ --on ray
+
+Exit code 0: nothing found. 1: found. 2: could not look.
 """
 
 from __future__ import annotations
 
 import argparse
 import os
+import re
 import sys
 import time
+from collections.abc import Mapping
+from contextlib import ExitStack
+from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
 
+from ..checking import quarantine
 from ..checking.crew import Crew
+from ..checking.data_set import Plan, Readers, check
+from ..checking.hashes import ALGORITHMS
+from ..checking.keeping import REPORT, begun, unfinished
+from ..checking.manifests import Writing, is_manifest, matched, members, read
 from ..checking.noting import Wish
-from ..checking.paths import find
+from ..checking.paths import Found, find
+from ..checking.reading import head_of
 from ..diagnose import report_on
-from ..model.checked import Asked, Data
+from ..errors import UserError
+from ..model.checked import Asked, Data, Listed, Manifest
 from ..model.evidence import Evidence, Run
+from ..model.report import Report
+from ..trials.signals import heard
 from ..views.as_json import render
-from ..views.terminal import console_for, show
-from .main import FOUND
+from ..views.checks import Reading, show_check
+from ..views.terminal import console_for
+from .target import count, exit_code
+
+INTERRUPTED = 130
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("paths", nargs="+", metavar="PATH", help="file, glob, brace range, folder, manifest or address")
-    parser.add_argument("--decode", action="store_true", help="really decode images, JSON and arrays")
-    parser.add_argument("--json", action="store_true", help="print the report as JSON")
-    parser.add_argument("--with-evidence", action="store_true", help="put what was seen into the JSON")
+    add = parser.add_argument
+    add("paths", nargs="+", metavar="PATH", help="file, glob, brace range, folder, manifest or address")
+    add("--decode", action="store_true", help="really decode images, JSON, text and arrays inside of archives")
+    add("--sample", type=share, metavar="N%", help="read so many of the files whole, and of the others the ends only")
+    add("--ranks", type=count, metavar="N", help="are there enough shards and row groups for so many ranks?")
+    add("--workers", type=count, metavar="M", help="and for so many workers in each")
+    add("--batch-tokens", type=count, metavar="N", help="tokens of a batch (B × T + 1): how many documents it takes")
+    add("--against", metavar="MANIFEST", help="compare with a manifest: ours, an index, sha256sum's, counts, a list")
+    add("--write-manifest", metavar="FILE", help="write sizes, samples and checksums, to compare with later")
+    add("--quarantine", metavar="FILE", help="write the names of bad samples, and print filters for your loader")
+    add("--resume", action="store_true", help="go on with a check of the same that was interrupted")
+    add("--processes", type=count, metavar="N", help="that read at the same time (default: one for each processor)")
+    add("--on", metavar="ray[://ADDRESS]", help="read on a Ray cluster, started here if none runs; needs unstuck[ray]")
+    add("--run-dir", type=Path, default=Path("unstuck-runs"), metavar="DIR", help="where its report is kept")
+    add("--replace", action="store_true", help="let --write-manifest and --quarantine overwrite what is there")
+    add("--json", action="store_true", help="print the report as JSON")
+    add("--with-evidence", action="store_true", help="with --json: put what was seen in")
+
+
+def share(text: str) -> float:
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(%?)", text)
+    value = float(match[1]) / (100 if match[2] else 1) if match is not None else 0.0
+    if not 0 < value <= 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a share such as 5% or 0.05")
+    return value
 
 
 def run(arguments: argparse.Namespace) -> int:
-    found = find(arguments.paths)
-    processes = min(len(os.sched_getaffinity(0)), len(found.files))
-    began = time.monotonic()
-    with Crew(processes) as crew:
-        tasks = ([one] for one in found.files)
-        files = [one.file for one in crew.read(tasks, Wish(decode=arguments.decode), lambda _: None)]
-    asked = Asked(arguments.paths, decode=arguments.decode)
-    data = Data(asked, sorted(files, key=lambda one: one.path), absent=found.absent, seconds=time.monotonic() - began)
-    run = Run(id="check", command=["unstuck", *sys.argv[1:]], started=time.time(), host=os.uname().nodename)
+    heard()
+    if arguments.quarantine:
+        quarantine.may_be_written(arguments.quarantine, replace=arguments.replace)
+    plan = _plan(arguments)
+    with ExitStack() as stack:
+        manifest = _written(arguments, stack)
+        reading = stack.enter_context(Reading(sys.stderr, len(plan.found.files), plan.size))
+        data = check(plan, _readers(arguments, len(plan.found.files)), reading, manifest.add if manifest else _nothing)
+        if data.stopped and manifest is not None:
+            manifest.discard()
+    report = _judged(data, plan.folder)
+    if arguments.quarantine:
+        quarantine.write(arguments.quarantine, data, replace=arguments.replace)
+    _tell(report, arguments, plan.folder)
+    return INTERRUPTED if data.stopped else exit_code(report)
+
+
+class _Compared(NamedTuple):
+    """With what the files are to be compared."""
+
+    manifest: Manifest | None
+    listed: dict[str, Listed]
+    expected: Mapping[str, bytes]
+    algorithm: str
+
+
+def _plan(arguments: argparse.Namespace) -> Plan:
+    found, against = _files(arguments)
+    compared = _compared(against, found)
+    write = bool(arguments.write_manifest)
+    wish = Wish(
+        decode=arguments.decode,
+        digests=write or bool(compared.expected),
+        algorithm=compared.algorithm or ("crc32" if write else ""),
+    )
+    asked = Asked(
+        arguments.paths,
+        decode=arguments.decode,
+        sample=arguments.sample,
+        ranks=arguments.ranks,
+        workers=arguments.workers,
+        batch_tokens=arguments.batch_tokens,
+    )
+    folder = (unfinished if arguments.resume else begun)(arguments.run_dir, asked, wish)
+    return Plan(asked, wish, found, folder, compared.manifest, compared.listed, compared.expected, arguments.resume)
+
+
+def _files(arguments: argparse.Namespace) -> tuple[Found, str | None]:
+    """The files, and the manifest, which may be one of the paths: then it says which files."""
+    lists = [path for path in arguments.paths if os.path.isfile(path) and is_manifest(path, head_of(path))]
+    if not lists:
+        return find(arguments.paths), arguments.against
+    if len(lists) > 1 or arguments.against:
+        raise UserError("there is more than one manifest", "check the files of one at a time")
+    others = [path for path in arguments.paths if path not in lists]
+    listed = [one.path for one in read(lists[0]).files]
+    return find([*others, *listed], exact=True), lists[0]
+
+
+def _compared(path: str | None, found: Found) -> _Compared:
+    if path is None:
+        return _Compared(None, {}, {}, "")
+    manifest = read(path)
+    found.files.pop(path, None)
+    listed = matched(manifest, found.files)
+    if not listed:
+        raise UserError(f"{path} names none of the files that are checked", "look whether it belongs to these files")
+    algorithms = {one.digest.partition(":")[0] for one in listed.values() if one.digest}
+    known = sorted(algorithms & {*ALGORITHMS})
+    return _Compared(manifest, listed, members(manifest, listed), known[0] if known else "")
+
+
+def _readers(arguments: argparse.Namespace, files: int) -> Readers:
+    if arguments.on is None:
+        return Crew(min(arguments.processes or len(os.sched_getaffinity(0)), files))
+    from ..checking.cluster import Cluster
+
+    return Cluster(arguments.on)
+
+
+def _written(arguments: argparse.Namespace, stack: ExitStack) -> Writing | None:
+    if not arguments.write_manifest:
+        return None
+    return stack.enter_context(Writing(arguments.write_manifest, replace=arguments.replace))
+
+
+def _nothing(_: object) -> None:
+    """Nobody keeps digests."""
+
+
+def _judged(data: Data, folder: Path) -> Report:
+    run = Run(id=folder.name, command=["unstuck", *sys.argv[1:]], started=time.time(), host=os.uname().nodename)
     report = report_on(Evidence(run=run, data=data))
+    if not data.stopped:
+        (folder / REPORT).write_bytes(msgspec.json.encode(report))
+    return report
+
+
+def _tell(report: Report, arguments: argparse.Namespace, folder: Path) -> None:
     if arguments.json:
-        print(render(report if arguments.with_evidence else msgspec.structs.replace(report, evidence=None)))
-    else:
-        show(report, console_for(sys.stdout))
-    return FOUND if report.findings else 0
+        kept = None if report.data is not None and report.data.stopped else str(folder / REPORT)
+        print(render(report if arguments.with_evidence else msgspec.structs.replace(report, evidence=kept)))
+        return
+    console = console_for(sys.stdout)
+    show_check(report, console)
+    if arguments.quarantine:
+        webdataset, map_style = quarantine.webdataset_filter, quarantine.map_style_filter
+        for name, code in (("webdataset", webdataset), ("a map-style dataset", map_style)):
+            console.print(f"\n[bold]filter for {name}[/bold]")
+            console.print(code(arguments.quarantine).rstrip(), soft_wrap=True, markup=False)

@@ -22,6 +22,7 @@ from ..errors import UserError
 from ..model.evidence import Evidence
 from ..model.report import SCHEMA, Report
 from ..views.as_json import render
+from ..views.checks import show_check
 from ..views.listing import as_json, show_trainings
 from ..views.terminal import STAGES, START, console_for, show
 from .arguments import seconds
@@ -60,6 +61,8 @@ def run(arguments: argparse.Namespace) -> int:
         more = tuple(name for name in (START, STAGES) if getattr(arguments, name))
         if report.trial is not None:
             show_trial(report, console_for(sys.stdout), arguments.target)
+        elif report.data is not None and not report.data.of_run:
+            show_check(report, console_for(sys.stdout))
         else:
             show(report, console_for(sys.stdout), _folder(report, arguments.target), more)
     if report.findings:
@@ -80,7 +83,7 @@ def _list(arguments: argparse.Namespace) -> int:
 def _judge(target: str, seconds: float) -> Report:
     path = Path(target)
     if path.is_dir() and not (path / "run.json").exists() and (path / "report.json").exists():
-        return _judge_again(path / "report.json")  # of trials, which have a run each
+        return _judge_again(path / "report.json")  # of trials, which have a run each, or of a check
     if path.is_dir():
         return diagnose(path)
     if target.isdigit() and not path.exists():

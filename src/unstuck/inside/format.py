@@ -140,6 +140,7 @@ class Kind:
     SKIPPING = 55
     THREADS = 56  # notes: how threads are set up when the first pass begins, a facts (string, JSON)
     SHARED = 57  # notes by loader: what several threads would have shared of some batches, a facts (string, JSON)
+    SHARD_SHORT = 58  # notes by SHARDS (string): a file (string) that gave b samples, fewer than c, the most of another
     SHUTDOWN = 22  # totals; ring: a pass (0: it goes on), b workers; board as LOADER: its workers are being ended
 
 

@@ -22,6 +22,7 @@ ERRORS = 8, 24  # of one list that are noted: the first, and then every hundredt
 ENDS = 16  # passes whose end is noted
 HALF = 32  # bits of a word with two numbers
 MOST = (1 << 30) - 1
+SHORT = 4  # files that gave fewer samples than others
 LONGEST = 300  # characters of a message or a path
 
 
@@ -30,7 +31,7 @@ class Part:
 
     __slots__ = (
         "before", "began", "earlier", "erred", "failed", "finished", "key", "noted", "opened", "passes", "path",
-        "recorder", "samples", "shown", "slot", "usual",
+        "recorder", "samples", "short", "shown", "slot", "usual",
     )  # fmt: skip
 
     def __init__(self, recorder: Recorder, facts: str) -> None:
@@ -41,6 +42,7 @@ class Part:
         self.began = self.earlier = 0  # of the newest pass: when it began, and samples of those before it
         self.before = self.noted = 0  # samples of the newest file; errors that were noted
         self.usual = 0  # the most samples that a file gave which was read to its end
+        self.short: list[tuple[int, str]] = []  # files that gave the fewest samples, though they were read to their end
         self.erred: list[int] = []  # when errors of the newest file were
         self.path = ""
 
@@ -55,6 +57,7 @@ class Part:
     def ends(self, files: int | None = None) -> None:
         """A pass came to its end; `files` were this process's own in it, as far as that is known."""
         self.settle()
+        self.settle_short()
         if self.passes <= ENDS:
             told, lasted = 0 if files is None else files + 1, max(clock() - self.began, 1)
             told |= min(self.usual, MOST) << HALF
@@ -80,6 +83,7 @@ class Part:
         """The newest was read to its end."""
         self.finished += 1
         self.usual = max(self.usual, self.before)
+        self.short = sorted({*self.short, (self.before, self.path)})[:SHORT]
         self.show()
 
     def fails(self, error: Exception, stage: str, **facts: Any) -> int:
@@ -107,6 +111,14 @@ class Part:
         for began in erred:
             self.recorder.note(Kind.SHARD_ERROR, self.key, began, 0, 0, max(self.before, 0), self.usual)
 
+    def settle_short(self) -> None:
+        """Which files gave fewer samples than another: a reader takes a damaged one for a short one. Told once."""
+        told, self.short = [one for one in self.short if one[0] < self.usual], []
+        if self.passes == 1:
+            for samples, path in told:
+                text = self.recorder.intern(path[-LONGEST:])
+                self.recorder.note(Kind.SHARD_SHORT, self.key, clock(), 0, text, samples, self.usual)
+
     def show(self) -> None:
         now = self.shown = clock()
         counts = self.opened, self.finished, self.samples, self.failed
@@ -129,6 +141,7 @@ class Parts:
         for one in list(self.known.values()):
             if one.recorder is process.recorder:
                 one.settle()
+                one.settle_short()
                 one.show()
 
 

@@ -6,7 +6,15 @@ import msgspec
 
 
 class Fault(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One thing that is wrong with a file. `kind` is what rules ask for; the words say what was seen, with numbers."""
+    """One thing that is wrong with a file. `kind` is what rules ask for; the words say what was seen, with numbers.
+
+    Of any file: empty (no bytes), foreign (something else in its place), unreadable (the system refuses to read on),
+    reader-died, hostile (a bomb, a path that leads outside, control characters in a name), cut (it ends before what it
+    announces), damaged (it contradicts itself, or a checksum), no-rows (a container of nothing), zeros (where no data
+    has any), undecodable (one sample of it), image (one image of it cannot be decoded), manifest (not what it has).
+    Of a tar archive: tar-cut-data, tar-cut-header, tar-no-end (nothing marks its end), tar-early-end (an end mark in its
+    middle), tar-bad-header, tar-apart (parts of a sample that do not stand together), tar-duplicate.
+    """
 
     kind: str
     what: str
@@ -48,6 +56,7 @@ class DataFile(msgspec.Struct, frozen=True, omit_defaults=True):
     whole: bool = True  # it was read from its first byte to its last; False: only its ends
     read: int = 0  # bytes
     seconds: float = 0.0
+    reading: float = 0.0  # seconds of these in which the system was asked for bytes
     cached: float | None = None  # share of it that was in memory before it was read
     samples: int | None = None  # that training would get of it
     members: int | None = None  # files of an archive, arrays of a container
@@ -79,7 +88,6 @@ class Listed(msgspec.Struct, frozen=True, omit_defaults=True):
     size: int | None = None
     samples: int | None = None
     digest: str = ""  # algorithm:hex
-    parts: list[int] = []  # CRC-32 of each member, in their order
 
 
 class Manifest(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -96,7 +104,7 @@ class Speed(msgspec.Struct, frozen=True, omit_defaults=True):
     kind: str  # cold: from storage; warm: from memory; mixed, unknown
     files: int
     read: int
-    seconds: float  # of one reader after the other
+    seconds: float  # of waiting for the system, by all readers together
 
 
 class Asked(msgspec.Struct, frozen=True, omit_defaults=True):

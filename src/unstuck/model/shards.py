@@ -26,6 +26,14 @@ class ShardError(msgspec.Struct, frozen=True, omit_defaults=True):
     usual: int = 0  # the most samples that this process had had of a shard until then
 
 
+class ShortShard(msgspec.Struct, frozen=True):
+    """A file that was read to its end, as it seemed, and gave fewer samples than another."""
+
+    path: str
+    samples: int
+    usual: int  # the most that another gave
+
+
 class Shards(msgspec.Struct, frozen=True, omit_defaults=True):
     """One process's part of one list of files."""
 
@@ -51,4 +59,5 @@ class Shards(msgspec.Struct, frozen=True, omit_defaults=True):
     failed: int = 0
     now: str = ""  # the newest
     now_since: float = 0.0
+    short: list[ShortShard] = []  # the shortest first
     errors: list[ShardError] = []  # the first, and the newest

@@ -8,7 +8,7 @@ import msgspec
 
 from ..inside import format as f
 from ..inside.format import Kind
-from ..model.shards import ShardError, Shards
+from ..model.shards import ShardError, Shards, ShortShard
 from .loggers import Told
 
 HALF = 32  # bits of a word with two numbers
@@ -33,6 +33,8 @@ def _shards(facts: Told, key: int, notes: list[list[int]]) -> Shards:
         known.update(opened=now.a, finished=now.b, samples=now.c, failed=now.d, now=now.text)
         known.update(now_since=facts.at(now.since))
     errors = [one for one in facts.noted(Kind.SHARD_ERROR) if one[f.R_KEY] == key]
+    short = [one for one in facts.noted(Kind.SHARD_SHORT) if one[f.R_KEY] == key]
+    known.update(short=[ShortShard(facts.recording.string(one[f.R_A]), one[f.R_B], one[f.R_C]) for one in short])
     known.update(at=facts.at(notes[0][f.R_START]), errors=_errors(facts, errors))
     return msgspec.convert(known, Shards, strict=False)
 

@@ -5,6 +5,8 @@ A format has
 - `claims(head)`: whether the first 4096 bytes (decompressed) are of this format;
 - `read(stream, notes)`: reads it to its end and notes what is wrong, what it holds, and what it counted;
 - `glance(raw, notes)`, if there is something to learn from its ends alone: for a look at files that are not read whole;
+- `decoded(data)`, if it can be a member of an archive: decodes it, and gives what is wrong in a few words, or nothing;
+  `FAULT` is the kind of fault that is then noted (`undecodable` where it does not say);
 - `SEEKS = True`, if it needs the file itself (`stream.raw`): then it cannot be compressed as a whole;
 - `LIBRARY`, if it needs one: a file of this format stays unread without it, and the user is told;
 - `ORDER`, if it is to be asked earlier (below 0) or later (above 0) than others.
@@ -32,6 +34,12 @@ def by_content(head: bytes) -> ModuleType | None:
 def by_name(path: str) -> ModuleType | None:
     """What a file is meant to be, where its content does not say."""
     return next((one for one in formats() for ending in endings(path) if ending in one.ENDINGS), None)
+
+
+def of_member(name: str, head: bytes) -> ModuleType | None:
+    """What can decode a member of an archive: by its name, which is what training goes by, else by its content."""
+    found = by_name(name) or by_content(head)
+    return found if hasattr(found, "decoded") else None
 
 
 def endings(path: str) -> Iterator[str]:

@@ -1,1 +1,9 @@
-"""Data files that are damaged, incomplete or not what they should be."""
+"""Data files that are damaged, incomplete or not what they should be.
+
+The same rules judge files that were checked on purpose and files that a recorded run had trouble with.
+"""
+
+from __future__ import annotations
+
+RAISED = ("worker-python-exception", "uncaught-exception")  # what such a file does to a run: its reason is the file
+SWALLOWED = ("handler-drops-shard-rest", "shard-read-errors")  # these know of the same file what it cost the run

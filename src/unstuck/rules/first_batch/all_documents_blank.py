@@ -2,7 +2,7 @@
 
 ## What it looks at
 What a process reads from parquet files: rows, and of a few of each row group whether their text is empty, null or white
-space only. What came of it: tokens, batches, optimizer steps.
+space only. What came of it: tokens, batches, optimizer steps. Before a run, `unstuck check`: every text of every file.
 
 ## Why it happens
 The loader drops documents without text and reads on until it has enough. A conversion that lost the text column's
@@ -15,13 +15,15 @@ brought no document.
 
 ## How sure it is
 Certain of the texts that were looked at, up to 32 of each row group, and that nothing came of them. One text that is
-not blank, one token or one batch keeps it silent.
+not blank, one token or one batch keeps it silent. A check reads all texts of the column that training would read.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
+from ...model.data_names import quoted, shown
+from ...model.data_texts import Column, all_blank
 from ...model.evidence import Evidence
 from ...model.feeding import gave_batches
 from ...model.phrases import line, many, short, who
@@ -32,11 +34,15 @@ from ...model.sources import Source
 from .rank_without_row_groups import OUTRANKED
 
 LOOKED = 8  # rows: fewer are an accident
+LOOK = "import sys, pyarrow.parquet as pq; print(pq.read_table(sys.argv[1]).slice(0, 5))"
 AGAIN = 10  # times that something was read again which had been read before and was blank then
 
 
-@rule(explains=Symptom.STUCK, needs=("recording",), outranks=OUTRANKED)
+@rule(explains=Symptom.STUCK, needs=("recording|data",), outranks=OUTRANKED)
 def check(evidence: Evidence) -> Iterator[Finding]:
+    column = all_blank(evidence)
+    if column is not None and column.documents >= LOOKED:
+        yield _ahead(column)
     for process in evidence.recording or ():
         reading = [one for one in process.sources if one.kind == "rows" and one.items]
         looked, blank = sum(one.looked for one in reading), sum(one.blank for one in reading)
@@ -84,4 +90,22 @@ def _found(process: Process, reading: list[Source], looked: int) -> Finding:
         onset_s=reading[0].at,
         where=reading[0].where,
         subject=Subject("file", first.path) if first else None,
+    )
+
+
+def _ahead(column: Column) -> Finding:
+    """Nothing runs yet."""
+    files, path = column.parts, column.parts[0][0].path
+    return Finding(
+        cause=f"All {many(column.documents, 'document')} in column {shown(column.name)} of "
+        f"{many(len(files), 'file')} are null or blank: a loader that drops these and reads on goes round without an "
+        "end, and no batch ever comes.",
+        seen=[f"{column.nulls:,} are null, {column.blanks:,} are empty or white space only"]
+        + [f"{shown(file.path)}: {many(texts.documents, 'document')}, none with a text" for file, texts in files[:4]],
+        remedy=Remedy(
+            "Look at the texts of these files and write them again; check that the column the loader reads is the one "
+            "that holds them. And raise an error when a pass over all files brought no document.",
+            [f"python -c '{LOOK}' {quoted(path)}"] if path.endswith(".parquet") else [f"head -n 3 {quoted(path)}"],
+        ),
+        subject=Subject("file", path),
     )

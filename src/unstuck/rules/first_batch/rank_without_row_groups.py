@@ -2,7 +2,8 @@
 
 ## What it looks at
 How often a process has opened which parquet files, how many row groups each has, how many rows it has read (none) and
-how many batches came of it (none); its rank and, in a DataLoader, its worker number.
+how many batches came of it (none); its rank and, in a DataLoader, its worker number. Before a run, `unstuck check
+--ranks`: the row groups of every file against the number of ranks.
 
 ## Why it happens
 Row groups are dealt out by rank: rank r of W takes r, r + W, r + 2 W … of each file. If every file has no more row
@@ -15,13 +16,16 @@ instead. Let the loader fail when a pass over all files brought nothing.
 
 ## How sure it is
 Certain that files were opened over and over and no row was read. That the deal is by rank is concluded from the number
-of row groups; where they would suffice, it says only what is seen.
+of row groups; where they would suffice, it says only what is seen. Before a run it is certain of the row groups, and
+speaks of a loader that deals these out: one that deals out files or rows has no such problem.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
+from ...model.data_names import shown
+from ...model.data_shares import FewGroups, few_groups
 from ...model.evidence import Evidence
 from ...model.feeding import gave_batches
 from ...model.phrases import many, short, who
@@ -46,8 +50,11 @@ OUTRANKED = (
 )
 
 
-@rule(explains=Symptom.STUCK, needs=("recording",), outranks=OUTRANKED)
+@rule(explains=Symptom.STUCK, needs=("recording|data",), outranks=OUTRANKED)
 def check(evidence: Evidence) -> Iterator[Finding]:
+    few = few_groups(evidence)
+    if few is not None:
+        yield _ahead(few)
     for process in evidence.recording or ():
         opened = sum(one.files for one in process.sources)
         if opened < max(OPENED, ROUNDS * len(process.data_files)) or not process.data_files or _has_read(process):
@@ -94,6 +101,22 @@ def _found(process: Process, opened: int) -> Finding:
     )
 
 
+def _ahead(few: FewGroups) -> Finding:
+    """Nothing runs yet."""
+    first, rows = max(few.files, key=lambda one: one.row_groups or 0), max(one.samples or 0 for one in few.files)
+    idle = f"rank {few.most}" if few.most == few.ranks - 1 else f"ranks {few.most} to {few.ranks - 1}"
+    return Finding(
+        cause=f"No file has more than {many(few.most, 'row group')}, for {few.ranks} ranks: a loader that deals row "
+        f"groups out by rank gives {idle} nothing, who then go round without an end while the others wait.",
+        seen=[
+            f"{shown(one.path)}: {many(one.row_groups or 0, 'row group')}, {many(one.samples or 0, 'row')}"
+            for one in few.files[:4]
+        ],
+        remedy=Remedy(_smaller(few.ranks, shown(first.path.rpartition("/")[2]), rows)),
+        subject=Subject("file", first.path),
+    )
+
+
 def _share(process: Process) -> tuple[int | None, int]:
     """Which of how many readers it is: ranks, and their workers where there are some."""
     rank, world = process.rank, process.world or 1
@@ -105,14 +128,17 @@ def _share(process: Process) -> tuple[int | None, int]:
 
 def _remedy(process: Process, most: int, of: int) -> Remedy:
     largest = max((one.rows or 0 for one in process.data_files), default=0)
-    size = max(largest // max(of, 1), 1)
-    name = process.data_files[0].path.rpartition("/")[2]
-    text = (
-        f'Write the files with at least {many(of, "row group")} each, `pq.write_table(table, "{name}", '
-        f"row_group_size={size})` or fewer rows, or deal out rows or files instead of row groups. And raise an error "
-        "when a pass over all files brought no row."
-        if most < of
-        else "Look at which row groups this process selects: none of those there are. Raise an error when a pass over "
+    if most < of:
+        return Remedy(_smaller(of, process.data_files[0].path.rpartition("/")[2], largest))
+    return Remedy(
+        "Look at which row groups this process selects: none of those there are. Raise an error when a pass over "
         "all files brought no row."
     )
-    return Remedy(text)
+
+
+def _smaller(of: int, name: str, rows: int) -> str:
+    return (
+        f'Write the files with at least {many(of, "row group")} each, `pq.write_table(table, "{name}", '
+        f"row_group_size={max(rows // max(of, 1), 1)})` or fewer rows, or deal out rows or files instead of row "
+        "groups. And raise an error when a pass over all files brought no row."
+    )

@@ -2,7 +2,8 @@
 
 ## What it looks at
 The exception that ended the training: webdataset's own `check_empty` raised, in a process that no shard was left for.
-How many shards there are, how they were shared out over ranks and workers, and the line that made the dataset.
+How many shards there are, how they were shared out over ranks and workers, and the line that made the dataset. Before a
+run, `unstuck check --ranks --workers`: the number of archives against both.
 
 ## Why it happens
 webdataset gives each worker whole shards of its own: rank r of R takes every R-th, and worker w of W every W-th of
@@ -15,13 +16,16 @@ random. `empty_check=False` only silences it: such a worker idles, and a rank wi
 
 ## How sure it is
 Certain where the process that raised had no shard. The library says "perhaps you have fewer shards than workers" also
-where a worker had shards and none of them could be read: this rule is silent then.
+where a worker had shards and none of them could be read: this rule is silent then. In a check, archives whose name says
+that they are for validation are not counted.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
+from ...model.data_names import shown
+from ...model.data_shares import ARCHIVES, TooFew, too_few
 from ...model.evidence import Evidence
 from ...model.phrases import line, many, said, short
 from ...model.questions import loader_name
@@ -37,7 +41,7 @@ RAISES = "check_empty"
 
 @rule(
     explains=Symptom.CRASHED,
-    needs=("recording",),
+    needs=("recording|data",),
     outranks=(
         "worker-python-exception",
         "uncaught-exception",
@@ -53,6 +57,9 @@ RAISES = "check_empty"
     ),
 )
 def check(evidence: Evidence) -> Iterator[Finding]:
+    few = too_few(evidence, ARCHIVES)
+    if few is not None:
+        yield _ahead(few)
     found = refused(evidence, RAISES)
     if found is None or found.shards is None or found.shards.mine != 0 or found.shards.opened:
         return
@@ -109,12 +116,30 @@ def _name(rank: int | None, worker: int | None) -> str:
 
 
 def _remedy(shards: Shards, ranks: int, workers: int, loader: Loader | None) -> Remedy:
-    wanted = ranks * workers
     most = (shards.total or 0) // ranks
+    fewer = f"set {settings(loader, num_workers=most)}" if workers > 1 and most else ""
+    return _ways(ranks, workers, fewer)
+
+
+def _ways(ranks: int, workers: int, fewer: str) -> Remedy:
     shared = ", nodesplitter=None" if ranks > 1 else ""
     draw = f"wds.WebDataset(urls, resampled=True{shared}, …).with_epoch(n)"
-    ways = [f"set {settings(loader, num_workers=most)}"] if workers > 1 and most else []
+    ways = [fewer] if fewer else []
     ways.append(f"let every worker draw shards at random, `{draw}`")
-    ways.append(f"write the data into {wanted:,} shards or a multiple of that")
+    ways.append(f"write the data into {ranks * workers:,} shards or a multiple of that")
     text = "; or ".join(ways)
     return Remedy(f"{text[:1].upper()}{text[1:]}. empty_check=False would only hide it: workers without shards idle.")
+
+
+def _ahead(few: TooFew) -> Finding:
+    """Nothing runs yet."""
+    count, most = len(few.files), len(few.files) // few.ranks
+    fewer = f"set num_workers={most}" if few.workers > 1 and most else ""
+    return Finding(
+        cause=f"There {'is' if count == 1 else 'are'} only {many(count, 'shard')} for {_crew(few.ranks, few.workers)}: "
+        f"{many(few.idle, 'process')} of {few.readers} {'gets' if few.idle == 1 else 'get'} none, and webdataset's "
+        "empty_check makes that an error.",
+        seen=[f"{many(count, 'shard')}: {', '.join(shown(one.path) for one in few.files[:4])}{', …' * (count > 4)}"],
+        remedy=_ways(few.ranks, few.workers, fewer),
+        subject=Subject("file", few.files[0].path),
+    )

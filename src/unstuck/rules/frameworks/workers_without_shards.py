@@ -2,7 +2,8 @@
 
 ## What it looks at
 For each worker of the loader's newest pass: how many shards of the stream it was given, as the library itself counts
-them (Hugging Face datasets), and how much the loop waits for data.
+them (Hugging Face datasets), and how much the loop waits for data. Before a run, `unstuck check --ranks --workers`: the
+number of parquet, arrow or JSON files against both.
 
 ## Why it happens
 The library gives every worker whole shards of its own: a file, or a piece of the dataset. Where there are fewer shards
@@ -16,7 +17,8 @@ and smaller files, `reshard()`. Or take as many workers as there are shards: the
 
 ## How sure it is
 Certain of the shards: they are counted in the workers. It speaks where the loop waits for data 30 % of the time: idle
-workers of a loader that keeps up harm nobody.
+workers of a loader that keeps up harm nobody. Before a run nobody knows that yet, nor how a loader deals out the files:
+it then speaks of one that gives out whole ones.
 """
 
 from __future__ import annotations
@@ -24,6 +26,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ...model.bottleneck import BUSY, gpu_busy
+from ...model.data_names import shown
+from ...model.data_shares import TABLES, TooFew, too_few
 from ...model.evidence import Evidence
 from ...model.passes import each_once
 from ...model.phrases import many, percent
@@ -39,8 +43,11 @@ INTERLEAVED = "interleave_datasets"
 SHOWN = 8  # workers that are named one by one
 
 
-@rule(explains=Symptom.SLOW, needs=("recording",), outranks=("worker-finished-early", "dataloader-bound"))
+@rule(explains=Symptom.SLOW, needs=("recording|data",), outranks=("worker-finished-early", "dataloader-bound"))
 def check(evidence: Evidence) -> Iterator[Finding]:
+    few = too_few(evidence, TABLES)
+    if few is not None:
+        yield _ahead(few)
     yield from each_once(_judge(evidence, main, loader) for main in evidence.mains() for loader in main.loaders)
 
 
@@ -118,3 +125,19 @@ def _more(crew: Crew, wanted: int) -> str:
     if "generator" in steps:
         return f"Hand the generator a list of {wanted:,} pieces or more, gen_kwargs={{'shards': […]}}"
     return f"Split the data into {wanted:,} files or more, or try dataset.reshard(), which takes Parquet by row groups"
+
+
+def _ahead(few: TooFew) -> Finding:
+    """Nothing runs yet."""
+    count, ranks = len(few.files), f"{few.ranks} ranks with " if few.ranks > 1 else ""
+    crew = f"{ranks}{many(few.workers, 'worker')}{' each' if ranks else ''}"
+    return Finding(
+        cause=f"There {'is' if count == 1 else 'are'} only {many(count, 'file')} for {crew}: where every worker gets "
+        f"whole files of its own, {few.idle} of {few.readers} {'has' if few.idle == 1 else 'have'} nothing to do.",
+        seen=[f"{many(count, 'file')}: {', '.join(shown(one.path) for one in few.files[:4])}{', …' * (count > 4)}"],
+        remedy=Remedy(
+            f"Split the data into {few.readers:,} files or a multiple of that. Or take fewer workers: those without a "
+            "file only cost memory."
+        ),
+        subject=Subject("file", few.files[0].path),
+    )

@@ -4,6 +4,8 @@
 An exception raised while a sample was loaded, in a worker or with num_workers=0, that only a decoder raises over the
 content of a file: Pillow's UnidentifiedImageError, "image file is truncated", "broken data stream" and the like, zlib's
 "while decompressing data", gzip's, bz2's and lzma's, and an end of file before its time. With the index and the file.
+Before a run, `unstuck check`: every image, in folders and in archives, by its structure, and with `--decode` by really
+decoding it.
 
 ## Why it happens
 A download or a copy was interrupted, a disk was full while the file was written, an error page was saved under the name
@@ -16,53 +18,42 @@ there is seldom only one. Pillow's LOAD_TRUNCATED_IMAGES fills up what is missin
 ## How sure it is
 Certain that the decoder refused the content. Files that are missing, locked or on a failing disk are not meant: the
 operating system's errors carry a number, a decoder's do not. The file is the one the exception names, or else one that
-the failing frames held, which may be a neighbour.
+the failing frames held, which may be a neighbour. Images that a check names were read by themselves.
 """
 
 from __future__ import annotations
 
-import re
 import shlex
 from collections.abc import Iterator
 
+from ...model.data_names import base, shown
+from ...model.data_words import finding, listed_out, once_more
+from ...model.data_words import place as place_of
+from ...model.decoding import UNIDENTIFIED, path_of, paths_of, undecoded
 from ...model.evidence import Evidence
+from ...model.faults import Bad, bad
 from ...model.phrases import line, many, said, short
 from ...model.questions import loader_name, user_line
-from ...model.raised import Raised, raised
+from ...model.raised import Raised
 from ...model.recorded import Failure
 from ...model.report import Finding, Remedy, Subject, Symptom
 from ...model.rule import rule
 
-UNIDENTIFIED = "UnidentifiedImageError"
-# Raised by Pillow's readers these are about the file's content; raised elsewhere they may be about anything.
-OF_PILLOW = ("OSError", "SyntaxError", "error")
-READERS = re.compile(r"/PIL/(ImageFile|\w+ImagePlugin)\.py$")
-SAVING = ("save", "_save", "_save_all")  # the same files hold Pillow's writers
-OF_SYSTEM = re.compile(r"\[Errno \d+\]")  # the file could not be read at all
-# The types of zlib and of struct are both called "error": only the words tell.
-COMPRESSED = {
-    "error": ("while decompressing data",),
-    "BadGzipFile": ("",),
-    "LZMAError": ("",),
-    "EOFError": ("Compressed file ended before the end-of-stream marker", "Ran out of input"),
-    "OSError": ("Invalid data stream",),
-    "UnpicklingError": ("pickle data was truncated",),
-}
 SCAN = (
     r'exec("import sys, pathlib\nfrom PIL import Image\nfor f in pathlib.Path(sys.argv[1]).rglob(sys.argv[2]):'
     r'\n  try: Image.open(f).load()\n  except Exception as e: print(f, e)")'
 )
-QUOTED = re.compile(r"'([^'\n]+)'")
 
 
-@rule(explains=Symptom.CRASHED, needs=("recording",), outranks=("worker-python-exception", "uncaught-exception"))
+@rule(explains=Symptom.CRASHED, needs=("recording|data",), outranks=("worker-python-exception", "uncaught-exception"))
 def check(evidence: Evidence) -> Iterator[Finding]:
-    for one in [found for found in raised(evidence) if _damaged(found.failure)][:1]:
-        failure, path, place = one.failure, _path(one.failure), user_line(one.failure)
+    refused = undecoded(evidence)[:1]
+    for one in refused:
+        failure, path, place = one.failure, path_of(one.failure), user_line(one.failure)
         spot = f" at {short(place)}" if place is not None else ""
         yield Finding(
             cause=f"{_what(failure, path)} {_verdict(failure)}{spot}: {_message(failure)}",
-            seen=list(_seen(one)),
+            seen=[*_seen(one), *_of_file(evidence, path)],
             remedy=_remedy(one, path),
             node=one.process.node,
             rank=one.process.rank,
@@ -72,33 +63,36 @@ def check(evidence: Evidence) -> Iterator[Finding]:
             where=place,
             subject=_subject(failure, path),
         )
+    images = bad(evidence, "image")
+    if images and not refused:
+        yield _checked(evidence, images)
 
 
-def _damaged(failure: Failure) -> bool:
-    if failure.type == UNIDENTIFIED:
-        return True
-    if OF_SYSTEM.match(failure.message):
-        return False
-    if any(words in failure.message for words in COMPRESSED.get(failure.type, ())):
-        return True
-    return failure.type in OF_PILLOW and _in_pillow(failure)
+def _checked(evidence: Evidence, found: list[Bad]) -> Finding:
+    """Files were read on purpose."""
+    files, total = [one.file for one in found], sum(one.total for one in found)
+    first = shown(found[0].first.member) or base(files[0].path)
+    held = f" in {base(files[0].path)}" if found[0].first.member else ""
+    more = f" and {many(total - 1, 'other image')}" if total > 1 else ""
+    where = f", in {many(len(files), 'file')}" if more and len(files) > 1 and held else ""
+    return finding(
+        evidence,
+        found,
+        f"{first}{held}{more} cannot be decoded{where}: a loader that does not expect it raises when "
+        f"{'its' if total == 1 else 'their'} turn comes.",
+        Remedy(
+            f"Fetch {'it' if total == 1 else 'them'} anew, or leave {'it' if total == 1 else 'them'} out: --quarantine "
+            "writes the names, with a filter for the loader.",
+            [*listed_out(evidence), *once_more(evidence, files[0])],
+        ),
+    )
 
 
-def _in_pillow(failure: Failure) -> bool:
-    last = failure.frames[-1] if failure.frames else None
-    saving = any("/PIL/" in frame.file and frame.function in SAVING for frame in failure.frames)
-    return last is not None and READERS.search(last.file) is not None and not saving
-
-
-def _path(failure: Failure) -> str:
-    """The file that the message names, else the first that was in hand."""
-    named = [one for one in QUOTED.findall(failure.message) if "/" in one]
-    return (named or _paths(failure) or [""])[0]
-
-
-def _paths(failure: Failure) -> list[str]:
-    """What a decoder has in hand is bytes, some of which look like a path."""
-    return [one for one in failure.paths if one.isprintable()]
+def _of_file(evidence: Evidence, path: str) -> Iterator[str]:
+    """What reading that very file showed."""
+    for file in evidence.data.files if evidence.data is not None and path else ():
+        if file.path == path:
+            yield from (f"in the file, {place_of(fault)}" for fault in file.faults[:3])
 
 
 def _what(failure: Failure, path: str) -> str:
@@ -135,7 +129,7 @@ def _seen(one: Raised) -> Iterator[str]:
         yield f"{_sample(failure)}, in {one.by}"
     if failure.stage:
         yield f"in the stage {failure.stage}" + (f" of {failure.item}" if failure.item else "")
-    yield from (f"file in hand: {path}" for path in _paths(failure)[:2])
+    yield from (f"file in hand: {path}" for path in paths_of(failure)[:2])
     if one.loader is not None:
         before = f", after {many(one.loader.batches, 'batch')}"
         yield f"it was for {loader_name(one.loader)}{before}"

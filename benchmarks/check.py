@@ -1,0 +1,209 @@
+"""How fast `unstuck check` reads, beside plain reading of the same files and beside what people use for the same job.
+
+Shards and tables are made in a temporary folder (1.5 GB; --quick 0.4). Every way reads the same files, in turn, round
+after round; the best round of each counts. Everything is in memory then: that is the hardest comparison, since no disk
+hides what we do. With --cold (root) the caches are dropped before each. Takes about four minutes; --quick one.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import io
+import json
+import os
+import platform
+import subprocess
+import sys
+import tarfile
+import tempfile
+import time
+import warnings
+from importlib.metadata import version
+from pathlib import Path
+
+PIECE = 1 << 20
+ROUNDS = 5
+
+
+def arguments():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--quick", action="store_true", help="a quarter of the data, three rounds")
+    parser.add_argument("--cold", action="store_true", help="drop the caches before each reading (needs root)")
+    parser.add_argument("--only", metavar="PART", help="data whose name has this in it")
+    parser.add_argument("--json", metavar="FILE", help="write the figures there as well")
+    return parser.parse_args()
+
+
+def write_shards(folder, shards, samples, size):
+    """As webdataset writes them: an extended header for each member."""
+    import numpy as np
+
+    draw = np.random.default_rng(0)
+    for number in range(shards):
+        with tarfile.open(folder / f"s-{number:04d}.tar", "w") as archive:
+            for sample in range(samples):
+                caption = json.dumps({"caption": "a picture of something " * 8, "n": sample}).encode()
+                image = b"\xff\xd8\xff\xe0" + draw.integers(1, 255, size, dtype=np.uint8).tobytes()
+                for part, data in (("jpg", image), ("json", caption)):
+                    info = tarfile.TarInfo(f"{number:04d}-{sample:06d}.{part}")
+                    info.size, info.mtime = len(data), 1_700_000_000.5
+                    archive.addfile(info, io.BytesIO(data))
+
+
+def write_tables(folder, files, rows):
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    words = [f"word{number}" for number in range(4000)]
+    for number in range(files):
+        texts = [" ".join(words[(row * 7 + number + k * k) % 4000] for k in range(60)) for row in range(rows)]
+        table = pa.table({"text": texts, "id": range(rows), "score": [row / 7 for row in range(rows)]})
+        pq.write_table(table, folder / f"t-{number:04d}.parquet", row_group_size=rows // 8)
+
+
+def write_lines(folder, files, rows):
+    for number in range(files):
+        with open(folder / f"l-{number:04d}.jsonl", "w") as file:
+            for row in range(rows):
+                text = " ".join(f"word{(row * 7 + number + k * k) % 4000}" for k in range(60))
+                file.write(json.dumps({"text": text, "id": row, "score": row / 7}) + "\n")
+
+
+def plain(paths):
+    buffer = bytearray(PIECE)
+    for path in paths:
+        with open(path, "rb", buffering=0) as file:
+            while file.readinto(buffer):
+                pass
+
+
+def ours(processes):
+    from unstuck.checking.crew import Crew
+    from unstuck.checking.noting import Wish
+    from unstuck.checking.tasks import tasks
+
+    def way(paths):
+        files = {str(path): path.stat().st_size for path in paths}
+        with Crew(processes) as crew:
+            found = list(crew.read(tasks(files, set(files), Wish(), {}), lambda _: None))
+        assert len(found) == len(paths)
+        assert not any(one.file.faults for one in found), "the benchmark's own data is called bad"
+
+    return way
+
+
+def plain_in(processes):
+    """As many processes as ours has, and nothing but reading."""
+    code = "import sys; sys.path.insert(0, sys.argv[1]); from check import plain; plain(sys.argv[2:])"
+
+    def way(paths):
+        parts = [paths[number::processes] for number in range(processes)]
+        command = [sys.executable, "-c", code, str(Path(__file__).parent)]
+        running = [subprocess.Popen([*command, *map(str, part)]) for part in parts if part]
+        assert not any(one.wait() for one in running)
+
+    return way
+
+
+def by_webdataset(paths):
+    import webdataset as wds
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for _ in wds.WebDataset([str(path) for path in paths], shardshuffle=False, empty_check=False):
+            pass
+
+
+def by_tar(*options):
+    def way(paths):
+        for path in paths:
+            subprocess.run(["tar", *options, "-tf", path], stdout=subprocess.DEVNULL, check=True)
+
+    return way
+
+
+def by_pyarrow(paths):
+    """Decodes everything, and counts blank texts, as a check has to."""
+    import pyarrow.compute as pc
+    import pyarrow.parquet as pq
+
+    for path in paths:
+        for batch in pq.ParquetFile(path).iter_batches():
+            text = batch.column("text")
+            pc.sum(pc.equal(pc.utf8_trim_whitespace(text), "")).as_py()
+            pc.sum(pc.utf8_length(text)).as_py()
+
+
+def by_json(paths):
+    for path in paths:
+        with open(path, "rb") as file:
+            for line in file:
+                len(json.loads(line)["text"].strip())
+
+
+def data_sets(quick):
+    less = 4 if quick else 1
+    tar = {"webdataset": by_webdataset, "tar -tf": by_tar(), "tar --no-seek -tf": by_tar("--no-seek")}
+    return {
+        "tar, samples of 100 KB": (lambda to: write_shards(to, 16 // less, 600, 100_000), tar),
+        "tar, samples of 2 MB": (lambda to: write_shards(to, 8 // less, 40, 2_000_000), tar),
+        "tar, samples of 5 KB": (lambda to: write_shards(to, 8 // less, 4000, 5_000), tar),
+        "parquet, text": (lambda to: write_tables(to, 8 // less, 60_000), {"pyarrow": by_pyarrow}),
+        "JSON lines": (lambda to: write_lines(to, 8 // less, 40_000), {"json": by_json}),
+    }
+
+
+def measured(ways, paths, rounds, cold):
+    best = dict.fromkeys(ways, float("inf"))
+    for _ in range(rounds):
+        for name, way in ways.items():
+            if cold:
+                os.sync()
+                Path("/proc/sys/vm/drop_caches").write_text("3")
+            began = time.perf_counter()
+            way(paths)
+            best[name] = min(best[name], time.perf_counter() - began)
+    return best
+
+
+def table(name, size, best, others):
+    print(f"{name}: {size / 1e6:,.0f} MB")
+    base, own = best["plain reading"], best[max(key for key in best if key.startswith("unstuck"))]
+    for way, seconds in best.items():
+        ahead = f"   unstuck is {seconds / own:.2f} times as fast" if way in others else ""
+        print(f"  {way:<28} {size / seconds / 1e6:>8,.0f} MB/s   {base / seconds:>5.2f} of plain reading{ahead}")
+    print()
+
+
+def main():
+    chosen = arguments()
+    cores, figures = len(os.sched_getaffinity(0)), {}
+    state = "cold" if chosen.cold else "warm"
+    print(
+        f"{time.strftime('%Y-%m-%d')}: {cores} cores, {platform.machine()}, load {os.getloadavg()[0]:.1f}, {state}; "
+        f"Python {platform.python_version()}, webdataset {version('webdataset')}, pyarrow {version('pyarrow')}\n"
+    )
+    for name, (write, others) in data_sets(chosen.quick).items():
+        if chosen.only and chosen.only not in name:
+            continue
+        with tempfile.TemporaryDirectory(prefix="unstuck-benchmark-") as folder:
+            write(Path(folder))
+            paths = sorted(Path(folder).iterdir())
+            size = sum(path.stat().st_size for path in paths)
+            ways = {"plain reading": plain, "unstuck, 1 process": ours(1), **others}
+            if cores > 1:
+                ways |= {
+                    f"plain reading, {cores} processes": plain_in(cores),
+                    f"unstuck, {cores} processes": ours(cores),
+                }
+            with contextlib.redirect_stderr(io.StringIO()):
+                best = measured(ways, paths, 3 if chosen.quick else ROUNDS, chosen.cold)
+        table(name, size, best, others)
+        figures[name] = {"bytes": size, "seconds": best}
+    if chosen.json:
+        Path(chosen.json).write_text(json.dumps(figures, indent=1))
+
+
+if __name__ == "__main__":
+    main()

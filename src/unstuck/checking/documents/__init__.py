@@ -1,0 +1,1 @@
+"""JSON and text: whether they can be read, line by line or as a whole."""

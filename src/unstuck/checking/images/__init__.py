@@ -1,0 +1,1 @@
+"""Images: what their structure shows, and what decoding shows."""

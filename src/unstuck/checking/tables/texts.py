@@ -1,0 +1,93 @@
+"""Columns of text in tables: how many documents, how long, how many of them blank, and which cannot be decoded."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from ...model.checked import Texts
+from ..noting import Notes, clean
+from .text_values import Numbers, Values, has_text, is_text, of_each, together
+
+
+class TextColumns:
+    """Those of one table, counted as it is read. Text within lists and structures is only decoded."""
+
+    def __init__(self, schema: Any, notes: Notes) -> None:
+        self._notes = notes
+        self._flat = {number: _Column(one.name, notes) for number, one in enumerate(schema) if is_text(one.type)}
+        self._deep = {
+            number: _Column(one.name, notes)
+            for number, one in enumerate(schema)
+            if number not in self._flat and has_text(one.type)
+        }
+
+    def add(self, batch: Any, row: int, *, decodable: bool = False) -> None:
+        """Some rows of the table, the first of which is `row`. `decodable`: that all is UTF-8 is known."""
+        for number, column in self._flat.items():
+            column.add(batch.column(number), row, decodable=decodable)
+        for number, column in () if decodable else self._deep.items():
+            column.tell(np.fromiter(_undecodable(batch.column(number), row), np.int64))
+
+    def done(self) -> None:
+        for column in self._flat.values():
+            self._notes.text(column.texts())
+
+
+class _Column:
+    def __init__(self, name: str, notes: Notes) -> None:
+        self._name, self._notes = clean(name), notes
+        self._documents = self._nulls = 0
+        self._blanks = self._characters = 0
+
+    def add(self, array: Any, row: int, *, decodable: bool) -> None:
+        array = getattr(array, "storage", array)
+        found = _by_dictionary(array) if hasattr(array, "dictionary") else together(array, decodable=decodable)
+        self._documents += len(array)
+        self._nulls += found.nulls
+        self._blanks += found.blanks
+        self._characters += found.characters
+        self.tell(found.bad + row, found.holes + row)
+
+    def tell(self, bad: Numbers, holes: Numbers | None = None) -> None:
+        for row in bad.tolist():
+            what = f"row {row:,}: the text in column {self._name} is not UTF-8"
+            self._notes.fault("undecodable", what, member=self._name, sample=str(row), row=row, lost=1)
+        for row in holes.tolist() if holes is not None else ():
+            what = f"row {row:,}: the text in column {self._name} has hundreds of zero bytes in a row"
+            self._notes.fault("zeros", what, member=self._name, sample=str(row), row=row, lost=1)
+
+    def texts(self) -> Texts:
+        return Texts(self._name, self._documents, self._nulls, self._blanks, self._characters)
+
+
+def _by_dictionary(array: Any) -> Values:
+    """Each entry is looked at once, however often it is meant."""
+    entries = of_each(array.dictionary)
+    indices = array.indices.drop_null().to_numpy()
+    times = np.bincount(indices, minlength=len(array.dictionary))
+    wrong = entries.bad | entries.hole
+    if not wrong.any():
+        bad = holes = np.empty(0, np.int64)
+    else:
+        rows = np.flatnonzero(array.indices.is_valid().to_numpy(zero_copy_only=False))
+        bad, holes = rows[entries.bad[indices]], rows[entries.hole[indices]]
+    nulls = array.indices.null_count + int(times[entries.null].sum())
+    return Values(nulls, int(times[entries.blank].sum()), int(times @ entries.characters), bad, holes)
+
+
+def _undecodable(array: Any, row: int) -> Iterator[int]:
+    """Rows of a nested column in which some text is not UTF-8: found by halves, because pyarrow does not say which."""
+    import pyarrow as pa
+
+    try:
+        array.validate(full=True)
+    except pa.ArrowInvalid:
+        half = len(array) // 2
+        if half:
+            yield from _undecodable(array[:half], row)
+            yield from _undecodable(array[half:], row + half)
+        else:
+            yield row

@@ -1,0 +1,1 @@
+"""Tar archives: headers, members, and the samples that they form."""

@@ -1,0 +1,47 @@
+"""A file is made in a way that harms whoever reads or unpacks it: a bomb, a path that leads outside, a name that lies.
+
+## What it looks at
+How much a compressed file gives for how little; sizes that are announced against what is there; names and links of
+members that are absolute, lead up with `..` or hold control characters.
+
+## Why it happens
+By intention, or by a damaged length that asks for terabytes. A loader that decompresses a bomb into memory is killed;
+one that unpacks members by their names (`tar.extractall` without a filter) writes where it should not; control
+characters in a name change what a terminal or a log shows.
+
+## What to do
+Do not unpack it, and do not train on it before you know where it comes from. Nothing of it was unpacked here.
+
+## How sure it is
+Certain of what is there. Archives of a whole file system hold absolute names without any bad intention.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ...model.data_words import finding, listed_out, listing, named
+from ...model.evidence import Evidence
+from ...model.faults import bad
+from ...model.finding import Finding, Remedy, Symptom
+from ...model.phrases import many
+from ...model.rule import rule
+
+
+@rule(explains=Symptom.WRONG, needs=("data",))
+def check(evidence: Evidence) -> Iterator[Finding]:
+    found = bad(evidence, "hostile")
+    if found and evidence.data is not None and not evidence.data.of_run:  # no run fails of a name
+        files, total = [one.file for one in found], sum(one.total for one in found)
+        more = f", and {many(total - 1, 'more thing')} of that kind" if total > 1 else ""
+        are = "is" if len(found) == 1 else "are"
+        yield finding(
+            evidence,
+            found,
+            f"{named(files)} {are} not safe to read: {found[0].first.what}{more}.",
+            Remedy(
+                f"Find out where {listing(files)} came from before anything reads or unpacks it. If an archive has to "
+                'be unpacked, use `tar.extractall(path, filter="data")`, which refuses such members.',
+                listed_out(evidence),
+            ),
+        )

@@ -1,0 +1,148 @@
+"""Files of one series do not have the same columns: some lack one, have another, or keep it as another type.
+
+## What it looks at
+Names and types of the columns of parquet and arrow files of one numbered series; of JSON lines, the keys that hold a
+text in every record.
+
+## Why it happens
+The program that writes the data was changed between two runs; pandas turns integers into floats where one is missing; a
+source calls the same thing by another name. `datasets` raises a CastError when it comes to the odd file. pyarrow takes
+the columns of the first file for those of all: what a later one lacks is null, and what it has besides is left out,
+without a word.
+
+## What to do
+Write the odd files again with the columns of the others, or keep them in a folder of their own.
+
+## How sure it is
+Certain of names and types. Which side is right is taken from the majority. Widths of the same kind of number, kinds of
+strings, and a column that is null throughout are not told: libraries convert these. Files whose names differ in more
+than numbers are not compared, nor are keys of JSON lines that not every record has.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from ...model.checked import DataFile
+from ...model.data_names import Series, all_series, base, quoted, shown
+from ...model.data_words import LINES, listing
+from ...model.evidence import Evidence
+from ...model.finding import Finding, Remedy, Subject, Symptom
+from ...model.phrases import many
+from ...model.rule import rule
+
+TYPED = ("parquet", "arrow")
+EVERY = 0.99  # of the records that have a key: then it is one of every record
+# Types that libraries convert into each other without being asked.
+SAME = (
+    (re.compile(r"\b(large_|fixed_size_)?(list|binary)(_view)?\b"), r"\2"),
+    (re.compile(r"\b(large_)?(string|utf8)(_view)?\b"), "string"),
+    (re.compile(r"\bdictionary<values=([^,>]+)[^>]*>"), r"\1"),
+    (re.compile(r"\bu?int(8|16|32|64)\b"), "integer"),
+    (re.compile(r"\b(halffloat|half|float(16|32|64)?|double)\b"), "number"),
+    (re.compile(r"\b(timestamp|time32|time64|date32|date64|duration)(\[[^\]]*\])?"), "time"),
+    (re.compile(r"<(item|element|array): "), "<"),
+    (re.compile(r" not null"), ""),
+)
+
+
+class Odd(NamedTuple):
+    """Files that are not like most of their series."""
+
+    series: Series
+    usual: dict[str, str]
+    like_it: int
+    files: list[DataFile]
+
+
+@rule(explains=Symptom.CRASHED, needs=("data",))
+def check(evidence: Evidence) -> Iterator[Finding]:
+    found = [odd for series in all_series(evidence) if (odd := _odd(series)) is not None]
+    if found:
+        yield _finding(max(found, key=lambda one: len(one.files)), len(found))
+
+
+def _odd(series: Series) -> Odd | None:
+    """Against the columns that most have; where nothing is shared at all, it is another table."""
+    known = [(one, columns) for one in series.files if (columns := _columns(one))]
+    if len(known) < 2:
+        return None
+    kind, count = Counter(frozenset(columns.items()) for _, columns in known).most_common(1)[0]
+    usual = next(columns for _, columns in known if columns.items() == kind)
+    odd = [file for file, columns in known if _differences(file, usual) and usual.keys() & _all(file, columns)]
+    return Odd(series, usual, len(known) - len(odd), odd) if odd and count >= len(known) / 2 else None
+
+
+def _columns(file: DataFile) -> dict[str, str]:
+    if file.format in TYPED:
+        return {name: _kind(kind) for name, kind in file.columns.items()}
+    if file.format == "jsonl" and file.samples:
+        return {one.column: "string" for one in file.texts if one.documents >= EVERY * file.samples}
+    return {}
+
+
+def _all(file: DataFile, columns: dict[str, str]) -> set[str]:
+    """Of JSON lines, also what only some records have."""
+    return {*columns, *(one.column for one in file.texts if one.documents and file.format == "jsonl")}
+
+
+def _kind(name: str) -> str:
+    for pattern, instead in SAME:
+        name = pattern.sub(instead, name)
+    return name
+
+
+def _differences(file: DataFile, usual: dict[str, str]) -> list[str]:
+    """In words. A column that is null throughout has no type to differ in; records of JSON may have what they like."""
+    columns = _columns(file)
+    present = _all(file, columns)
+    found = [f"no {shown(name)}" for name in usual if name not in present]
+    if file.format in TYPED:
+        found += [f"{shown(name)} besides" for name in columns if name not in usual]
+    for name, kind in usual.items():
+        own = columns.get(name, kind)
+        if own != kind and "null" not in (own, kind):
+            found.append(f"{shown(name)} as {shown(own)} instead of {shown(kind)}")
+    return found
+
+
+def _finding(odd: Odd, series: int) -> Finding:
+    first, count = odd.files[0], len(odd.files)
+    words = ", ".join(_differences(first, odd.usual)[:3])
+    more = f" and {many(count - 1, 'other file')} differ from" if count > 1 else " differs from"
+    elsewhere = f" In {series - 1} other series there are such files, too." if series > 1 else ""
+    return Finding(
+        cause=f"{base(first.path)}{more} {many(odd.like_it, 'file')} of the same series in the columns: {words}."
+        f"{elsewhere}",
+        seen=list(_seen(odd)),
+        remedy=Remedy(
+            f"Write {listing(odd.files)} again with the columns of the others, or keep "
+            f"{'it' if count == 1 else 'them'} in another folder. `datasets` raises at such a "
+            "file; pyarrow takes the columns of the first file and fills in nulls without a word.",
+            [_look(odd)],
+        ),
+        subject=Subject("file", first.path),
+    )
+
+
+def _seen(odd: Odd) -> Iterator[str]:
+    usual = ", ".join(f"{shown(name)}: {shown(kind)}" for name, kind in list(odd.usual.items())[:12])
+    yield f"{many(odd.like_it, 'file')} of {shown(odd.series.pattern)}: {usual}"
+    for file in odd.files[: LINES - 1]:
+        yield f"{shown(file.path)}: {', '.join(_differences(file, odd.usual)[:6])}"
+    if len(odd.files) >= LINES:
+        yield f"and {many(len(odd.files) - LINES + 1, 'more file')}"
+
+
+def _look(odd: Odd) -> str:
+    """Prints the columns of one of each kind."""
+    like = next(one for one in odd.series.files if one not in odd.files and _columns(one))
+    paths = f"{quoted(odd.files[0].path)} {quoted(like.path)}"
+    if like.format == "jsonl":
+        return f"head -n 1 {paths}"
+    module, call = ("parquet", "read_schema(x)") if like.format == "parquet" else ("ipc", "open_file(x).schema")
+    code = f"import sys, pyarrow.{module} as p; [print(x, p.{call}, sep=chr(10)) for x in sys.argv[1:]]"
+    return f"python -c {quoted(code)} {paths}"

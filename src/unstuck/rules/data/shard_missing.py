@@ -1,0 +1,87 @@
+"""A shard that belongs to the data is not there: one that was named, or one from the middle of a numbered series.
+
+## What it looks at
+Paths and brace ranges that were asked for and lead to no file. Gaps in a numbered series of files (`shard-000000.tar`
+to `shard-000127.tar`), and names that say how many there are (`part-00003-of-00128.parquet`).
+
+## Why it happens
+A download of one file failed and nobody noticed, a job of many that wrote them died, somebody moved one away. A brace
+range in a training's configuration then raises at that file, in the middle of an epoch; a glob simply has one file
+less, and nothing ever says so.
+
+## What to do
+Fetch or write the missing files. If they were left out on purpose, list the files that are there.
+
+## How sure it is
+Certain that they are not there. That a number in a gap should be there is concluded: it speaks where at most 10 % of
+the numbers between the first and the last are missing, and not of names that are there in another folder. What is
+missing behind the last number is only known where names, a range or a manifest say so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ...model.data_gaps import Gap, gaps
+from ...model.data_listed import absent
+from ...model.data_names import shown
+from ...model.data_words import LINES
+from ...model.evidence import Evidence
+from ...model.finding import Finding, Remedy, Subject, Symptom
+from ...model.phrases import many
+from ...model.rule import rule
+
+
+@rule(explains=Symptom.WRONG, needs=("data",))
+def check(evidence: Evidence) -> Iterator[Finding]:
+    if evidence.data is None or evidence.data.of_run:
+        return
+    holes = gaps(evidence)
+    known = {path for one in holes for path in one.missing} | {one.path for one in absent(evidence)}
+    named = [one for one in evidence.data.absent if one not in known]
+    if named:
+        yield _named(named, len(evidence.data.files))
+    if holes:
+        yield _between(holes)
+
+
+def _named(absent: list[str], there: int) -> Finding:
+    what = "A file that was asked for is" if len(absent) == 1 else f"{len(absent):,} files that were asked for are"
+    return Finding(
+        cause=f"{what} not there: {_first(absent)} ({many(there, 'file')} {'is' if there == 1 else 'are'}). A training "
+        "that names it the same way raises when its turn comes.",
+        seen=_names(absent),
+        remedy=Remedy("Fetch what is missing, or name only what is there."),
+        subject=Subject("file", absent[0]),
+        symptom=Symptom.CRASHED.value,
+    )
+
+
+def _between(holes: list[Gap]) -> Finding:
+    missing, first = [path for one in holes for path in one.missing], holes[0]
+    there = len(first.series.files)
+    are = "is" if len(missing) == 1 else f"and {many(len(missing) - 1, 'other file')} are"
+    return Finding(
+        cause=f"{_first(missing)} {are} missing from a series of {there + len(first.missing):,} files: a glob reads "
+        "the others without a word, a range in a configuration raises.",
+        seen=[_span(first), *_names(missing)],
+        remedy=Remedy(
+            "Fetch or write what is missing. If it was left out on purpose, give the training a list of the files that "
+            "are there."
+        ),
+        subject=Subject("file", missing[0]),
+    )
+
+
+def _first(paths: list[str]) -> str:
+    return shown(paths[0].rpartition("/")[2])
+
+
+def _span(gap: Gap) -> str:
+    files = gap.series.files
+    return f"{many(len(files), 'file')} from {shown(files[0].path)} to {_first([files[-1].path])}"
+
+
+def _names(paths: list[str]) -> list[str]:
+    lines = [f"not there: {shown(one)}" for one in paths[:LINES]]
+    return lines if len(paths) <= LINES else [*lines, f"and {many(len(paths) - LINES, 'more file')}"]

@@ -1,0 +1,120 @@
+"""One shard of a series is far smaller or larger than all the others, and nothing else is wrong with it.
+
+## What it looks at
+Samples and bytes of each file of a numbered series, against the middle of the series and how much the others vary.
+
+## Why it happens
+A writer that was stopped and closed its archive properly, a filter that hit one source, a conversion of the first lines
+only, two shards in one. Such a file is whole by itself: only its siblings show that something is missing. Workers that
+get it are done early, or late.
+
+## What to do
+Compare it with its source, and write it again if it should have been like the others.
+
+## How sure it is
+Certain of the numbers; whether it is meant to be so, only you know. It speaks where the others vary little compared
+with the distance, and where at most 5 % of a series are like that. How many bytes a table takes depends on how well it
+can be compressed: of tables only rows are compared. The last of a series may be smaller; what a manifest confirms is
+taken as meant.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from statistics import median
+from typing import NamedTuple
+
+from ...model.checked import DataFile
+from ...model.data_gaps import counting, following
+from ...model.data_listed import listed
+from ...model.data_names import SHARDS, Series, all_series, base, pattern_of, plain, shown
+from ...model.data_words import LINES, about, the_same
+from ...model.evidence import Evidence
+from ...model.faults import incomplete
+from ...model.finding import Finding, Remedy, Subject, Symptom
+from ...model.phrases import many, size
+from ...model.rule import rule
+
+SIBLINGS = 8  # fewer do not show what is usual
+FAR = 10.0  # times the middle deviation of the others, in logarithms: seven standard deviations
+LEAST = math.log(1.5)  # and half as many again: where all others are alike, a few samples less are nothing
+MOST = 0.05  # of a series: where more are like that, it is how they were written
+
+
+class Outlier(NamedTuple):
+    """One file, and what the others have."""
+
+    file: DataFile
+    series: Series
+    own: int
+    usual: int
+    what: str
+
+
+@rule(explains=Symptom.WRONG, needs=("data",))
+def check(evidence: Evidence) -> Iterator[Finding]:
+    left_out = incomplete(evidence) | _confirmed(evidence)
+    found = [one for series in all_series(evidence) for one in _outliers(series, left_out)]
+    if found:
+        yield _finding(evidence, sorted(found, key=lambda one: one.own / max(one.usual, 1)))
+
+
+def _confirmed(evidence: Evidence) -> set[str]:
+    """Files that have what the manifest says."""
+    entries = listed(evidence)
+    files = evidence.data.files if evidence.data is not None else []
+    return {one.path for one in files if one.path in entries and entries[one.path].samples == one.samples is not None}
+
+
+def _outliers(series: Series, left_out: set[str]) -> list[Outlier]:
+    whole = [one for one in series.files if one.format in SHARDS and one.path not in left_out]
+    known = [one for one in whole if one.samples is not None and one.whole]
+    found = _far(series, known, lambda one: one.samples or 0, "sample")
+    plain = [one for one in whole if one.samples is None or one.format == "tar"]
+    return found or _far(series, plain, lambda one: one.size, "byte")
+
+
+def _far(series: Series, files: list[DataFile], number: Callable[[DataFile], int], what: str) -> list[Outlier]:
+    if len(files) < SIBLINGS:
+        return []
+    values = {one.path: math.log(max(number(one), 1)) for one in files}
+    middle = median(values.values())
+    spread = median(abs(one - middle) for one in values.values())
+    far = [one for one in files if abs(values[one.path] - middle) > max(FAR * spread, LEAST)]
+    last, usual = _without_next(series) if far else set(), round(math.exp(middle))
+    far = [one for one in far if number(one) > usual or one.path not in last]
+    return [Outlier(one, series, number(one), usual, what) for one in far] if len(far) <= _most(files) else []
+
+
+def _most(files: list[DataFile]) -> int:
+    return max(int(MOST * len(files)), 1)
+
+
+def _without_next(series: Series) -> set[str]:
+    """Files after which none has the next number: the end of what a writer had to write."""
+    index, names = counting(series), {plain(one.path) for one in series.files}
+    return {one.path for one in series.files if index is None or following(one.path, index) not in names}
+
+
+def _finding(evidence: Evidence, found: list[Outlier]) -> Finding:
+    one, more = found[0], len(found) - 1
+    others = f" (and {many(more, 'other file')} like it)" if more else ""
+    side = "far fewer than" if one.own < one.usual else "far more than"
+    mean = f"{many(len(one.series.files) - 1, 'sibling')}, which have about {_amount(one.usual, one.what)}"
+    return Finding(
+        cause=f"{base(one.file.path)}{others} has {_amount(one.own, one.what)}, {side} its {mean}, and is whole in "
+        "itself.",
+        seen=[f"{shown(each.file.path)}: {about(each.file)}" for each in found[:LINES]]
+        + [f"the middle of {shown(pattern_of(one.file.path))}: {_amount(one.usual, one.what)}"],
+        remedy=Remedy(
+            f"Compare {shown(one.file.path)} with what it was made of, and write it again if it should be like the "
+            "others. If it is meant to be so, a manifest says so for good (--write-manifest, --against).",
+            [f"{the_same(evidence)} --write-manifest manifest.jsonl"],
+        ),
+        subject=Subject("file", one.file.path),
+    )
+
+
+def _amount(number: int, what: str) -> str:
+    return many(number, what) if what == "sample" else size(number)

@@ -1,0 +1,95 @@
+"""Rules about data files that a recorded run had trouble with: what is the reason, what a consequence."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from test_data_rules import CUT, NO_END, file, found, names, shards
+from test_rules import evidence as evidence_of
+from unstuck.model.checked import Asked, Data, Fault, Group
+from unstuck.model.evidence import Evidence
+from unstuck.model.recorded import Process
+
+DAMAGE = {
+    "tar-cut-data": "tar-truncated-loud",
+    "tar-bad-header": "tar-truncated-silent",
+    "undecodable": "undecodable-sample",
+    "zeros": "zeroed-blocks",
+    "cut": "file-truncated",
+    "damaged": "file-damaged",
+    "empty": "empty-file",
+    "foreign": "not-the-data",
+    "unreadable": "file-unreadable",
+    "image": "corrupt-image-sample",
+    "tar-apart": "tar-keys-not-adjacent",
+}
+
+
+def run_that_failed_over(path: str, *faults: Fault) -> Evidence:
+    """A worker raised with this file in hand."""
+    run = evidence_of("worker-python-exception", "found")
+
+    def with_path(one: Process) -> Process:
+        failures = [msgspec.structs.replace(each, paths=[path]) for each in one.failures]
+        return msgspec.structs.replace(one, failures=failures) if one.role == "worker" else one
+
+    data = Data(Asked([path]), [file("/data/a.tar", *faults)], of_run=True)
+    return msgspec.structs.replace(run, data=data, recording=[with_path(one) for one in run.recording or ()])
+
+
+@pytest.mark.parametrize(("kind", "rule"), sorted(DAMAGE.items()))
+def test_damage_of_a_file_that_a_run_had_trouble_with_is_the_reason_of_its_exception(kind, rule):
+    findings = found(run_that_failed_over("/data/a.tar", Fault(kind, "it is bad", at=1)))
+
+    assert [one.rule for one in findings if one.role == "root"] == [rule]
+    assert {one.because_of for one in findings if one.role != "root"} <= {rule, "worker-python-exception"}
+
+
+@pytest.mark.parametrize(("kind", "rule"), sorted(DAMAGE.items()))
+def test_an_exception_that_was_about_something_else_keeps_its_own_reason(kind, rule):
+    findings = found(run_that_failed_over("/data/another.tar", Fault(kind, "it is bad", at=1)))
+
+    assert [one.rule for one in findings if one.role == "root"] == ["worker-python-exception"]
+
+
+def test_a_shard_of_a_run_without_an_end_mark_says_nothing_unless_another_has_one():
+    alone = run_that_failed_over("/data/a.tar", NO_END)
+    beside = Data(Asked([]), [*(alone.data.files if alone.data else []), file("/data/b.tar")], of_run=True)
+
+    assert "tar-truncated-silent" not in names(alone)
+    assert "tar-truncated-silent" in names(msgspec.structs.replace(alone, data=beside))
+
+
+def test_what_a_handler_lost_of_a_shard_is_told_first_and_the_damage_as_its_detail():
+    run = evidence_of("handler-drops-shard-rest", "found")
+    data = Data(Asked([]), [file("/data/a.tar", CUT)], of_run=True)
+
+    findings = found(msgspec.structs.replace(run, data=data))
+
+    assert (findings[0].rule, findings[0].symptom) == ("handler-drops-shard-rest", "wrong")
+    assert {one.rule: one.because_of for one in findings}["tar-truncated-loud"] == "handler-drops-shard-rest"
+
+
+def test_an_image_that_ended_a_run_is_one_finding_with_what_reading_its_file_showed():
+    run = evidence_of("corrupt-image-sample", "found")
+    (told,) = [one for one in found(run) if one.rule == "corrupt-image-sample"]
+    path = told.subject.name if told.subject is not None else ""
+    fault = Fault("cut", "it breaks off: nothing marks its end", at=700)
+
+    findings = found(msgspec.structs.replace(run, data=Data(Asked([]), [file(path, fault)], of_run=True)))
+
+    roots = [one for one in findings if one.role == "root"]
+    assert [one.rule for one in roots] == ["corrupt-image-sample"]
+    assert roots[0].seen[-1] == "in the file, byte 700: it breaks off: nothing marks its end"
+
+
+def test_files_of_a_run_are_not_compared_with_each_other():
+    run = evidence_of("worker-python-exception", "found")
+    groups = [Group(["jpg", "txt"], 95, "a", 0), Group(["jpg"], 5, "b", 512)]
+    files = [*shards(24), file("d/s-030.tar", samples=1, groups=groups)]
+    files[3:5] = []
+
+    findings = found(msgspec.structs.replace(run, data=Data(Asked([]), files, of_run=True)))
+
+    assert [one.rule for one in findings] == [one.rule for one in found(run)]
