@@ -186,7 +186,7 @@ def _not_checked(judgements: list[Judgement]) -> list[NotChecked]:
     for judgement in judgements:
         for section in judgement.missing:
             if section not in ("trial", "data"):
-                missing.setdefault(section, []).append(judgement.rule)
+                missing.setdefault(section.removesuffix(" or data"), []).append(judgement.rule)
     return [NotChecked(needs=section, rules=rules) for section, rules in sorted(missing.items())]
 
 

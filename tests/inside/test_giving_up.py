@@ -127,3 +127,24 @@ def test_a_module_that_was_only_asked_for_is_still_hooked_when_it_is_imported(re
         print("met")
     """).succeeded()
     assert run.out == "met\n"
+
+
+def test_a_module_in_whose_middle_we_were_started_is_hooked_when_it_is_through(recorded: Recorded) -> None:
+    # given a library that imports torch in its middle, as webdataset does, where nothing has imported torch before
+    run = recorded("""
+        import os, sys
+        finder = sys.modules["_unstuck_inside.imports"].finder
+        folder = os.path.dirname(__file__)
+        sys.path.insert(0, folder)
+        open(folder + "/library.py", "w").write("import middle\\nhere = 1")
+        open(folder + "/middle.py", "w").write("import sys; sys.when()")
+        open(folder + "/later.py", "w").write("")
+        met = []
+        sys.when = lambda: finder.when_imported("library", lambda module: met.append(module.here))
+        import library
+        assert not met
+        import later
+        assert met == [1]
+        print("met")
+    """).succeeded()
+    assert run.out == "met\n"

@@ -72,7 +72,7 @@ class Inflated:
 
     def _end(self, kind: str, what: str) -> None:
         self._notes.fault(kind, what, at=self._given)
-        self._over = True
+        self._over = self._notes.broken = True
         if self._notes.wish.algorithm:  # a digest is of all bytes of the file
             while self._source.take():
                 pass

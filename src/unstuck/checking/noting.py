@@ -38,6 +38,7 @@ class Notes:
     ) -> None:
         self.path, self.size, self.wish = path, size, wish
         self.read = 0
+        self.broken = False  # its compression ends before its time: what a format misses behind that is no news
         self.reading = 0.0  # seconds that the system took to give us its bytes
         self._hash = hasher(wish.algorithm) if wish.algorithm and wish.whole else None
         self.digests = array("I")
@@ -53,6 +54,11 @@ class Notes:
         self._counts[kind] = self._counts.get(kind, 0) + 1
         if self._counts[kind] <= MOST:
             self._faults.append(Fault(kind, what, member=clean(member), sample=clean(sample), **rest))
+
+    def more(self, kind: str, count: int) -> None:
+        """Further ones of a kind, of which no more is said."""
+        if count > 0:
+            self._counts[kind] = self._counts.get(kind, 0) + count
 
     def facts(self, **facts: Any) -> None:
         """Fields of `DataFile`."""
@@ -93,11 +99,6 @@ class Notes:
     @property
     def faulty(self) -> bool:
         return bool(self._counts)
-
-    @property
-    def broken(self) -> bool:
-        """Its compression ends before its time, or is damaged: what a format misses behind that is no news."""
-        return "cut" in self._counts or "damaged" in self._counts
 
     def file(self, **facts: Any) -> DataFile:
         return DataFile(

@@ -18,6 +18,8 @@ from .inflating import Missing
 from .noting import Notes, Wish
 from .reading import HEAD, Stream
 
+MESSAGES = ("json", "jsonl")  # in which a server says why it does not give a file
+
 
 class Checked(NamedTuple):
     """What is known of a file, with the digests that only a manifest wants."""
@@ -54,13 +56,16 @@ def check(path: str, wish: Wish, progress: Callable[[int], None] = lambda _: Non
 
 
 def _read(stream: Stream, notes: Notes, facts: dict[str, object]) -> None:
-    if not notes.size:
-        meant = by_name(notes.path)
-        facts["format"] = meant.NAME if meant is not None else ""
+    found, named = by_content(stream.head), by_name(notes.path)
+    if not notes.size and named is not None:
+        facts["format"] = named.NAME
         notes.fault("empty", "the file has no bytes at all")
         return
-    found = by_content(stream.head)
-    meant = found or by_name(notes.path)
+    if found is not None and found.NAME in MESSAGES and named is not None and named.NAME not in MESSAGES:
+        facts["format"] = named.NAME
+        notes.fault("foreign", f"a JSON message stands here instead of {named.NAME}", at=0)
+        return
+    meant = found or named
     if meant is None or (found is None and foreign(stream.head, notes, meant.NAME)):
         facts["other"] = "" if notes.faulty else "no data format that is known"
         return

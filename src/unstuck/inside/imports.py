@@ -18,18 +18,30 @@ class Finder:
     def __init__(self) -> None:
         self._wanted: dict[str, list[OnImport]] = {}
         self._looking: set[str] = set()
+        self._begun: list[tuple[ModuleType, OnImport]] = []  # modules in whose middle torch was imported, and so we were
 
     def when_imported(self, name: str, call: OnImport) -> None:
         """Call with the module once it is there: now, if it already is."""
         module = sys.modules.get(name)
-        if module is not None and not getattr(getattr(module, "__spec__", None), "_initializing", False):
-            call(module)
-        else:
+        if module is None:
             self._wanted.setdefault(name, []).append(call)
+        elif _is_being_made(module):
+            self._begun.append((module, call))
+        else:
+            call(module)
+
+    def _settle(self) -> None:
+        """Their loader is not ours: that they are through shows when the next module is imported."""
+        done = [one for one in self._begun if not _is_being_made(one[0])]
+        self._begun = [one for one in self._begun if one not in done]
+        for module, call in done:
+            call(module)
 
     def find_spec(
         self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
+        if self._begun:
+            self._settle()
         if name not in self._wanted or name in self._looking:
             return None
         self._looking.add(name)
@@ -76,6 +88,10 @@ class _Loader:
         # Only now: `importlib.util.find_spec`, or an import that failed, has asked for a spec as well.
         for call in self._wanted.pop(module.__name__, ()):
             call(module)
+
+
+def _is_being_made(module: ModuleType) -> bool:
+    return bool(getattr(getattr(module, "__spec__", None), "_initializing", False))
 
 
 finder = Finder()

@@ -12,8 +12,8 @@ class Fault(msgspec.Struct, frozen=True, omit_defaults=True):
     reader-died, hostile (a bomb, a path that leads outside, control characters in a name), cut (it ends before what it
     announces), damaged (it contradicts itself, or a checksum), no-rows (a container of nothing), zeros (where no data
     has any), undecodable (one sample of it), image (one image of it cannot be decoded), manifest (not what it has).
-    Of a tar archive: tar-cut-data, tar-cut-header, tar-no-end (nothing marks its end), tar-early-end (an end mark in its
-    middle), tar-bad-header, tar-apart (parts of a sample that do not stand together), tar-duplicate.
+    Of a tar archive: tar-cut-data, tar-cut-header, tar-no-end (nothing marks its end), tar-early-end (an end mark in
+    its middle), tar-bad-header, tar-apart (parts of a sample that do not stand together), tar-duplicate.
     """
 
     kind: str
@@ -67,7 +67,7 @@ class DataFile(msgspec.Struct, frozen=True, omit_defaults=True):
     texts: list[Texts] = []
     faults: list[Fault] = []  # the first of each kind
     counts: dict[str, int] = {}  # faults of each kind in all
-    alike: str = ""  # a digest of names, sizes and times of its members: two files that have the same are copies
+    alike: str = ""  # a digest of some bytes of each member: copies have the same
     unread: str = ""  # why nothing is known of it: no permission, a library that is missing
     other: str = ""  # what it is, where it is no data: text, a pipe
 

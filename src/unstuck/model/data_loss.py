@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import posixpath
 from statistics import median
 from typing import NamedTuple
 
@@ -26,7 +27,7 @@ class Loss(NamedTuple):
 
 def losses(evidence: Evidence, found: list[Bad]) -> list[Loss | None]:
     """Of each of these files; None where nothing tells."""
-    entries, usual = listed(evidence), _usual(evidence)
+    entries, usual = listed(evidence), _usual(evidence) | _given(evidence)
     return [_loss(one, entries[one.file.path].samples if one.file.path in entries else None, usual) for one in found]
 
 
@@ -39,6 +40,13 @@ def _loss(bad: Bad, promised: int | None, usual: dict[str, Loss]) -> Loss | None
         return Loss(bad.lost, have + bad.lost)
     known = usual.get(bad.file.path)
     return known._replace(lost=known.of - have) if known is not None and known.of > have else None
+
+
+def _given(evidence: Evidence) -> dict[str, Loss]:
+    """What a recorded run got of other files of the same list, by file."""
+    short = [one for each in evidence.recording or () for shards in each.shards for one in shards.short]
+    cwd = evidence.run.cwd
+    return {posixpath.join(cwd, one.path): Loss(0, one.usual, "the most that another shard gave") for one in short}
 
 
 def _usual(evidence: Evidence) -> dict[str, Loss]:

@@ -20,16 +20,17 @@ def claims(head: bytes) -> bool:
 
 
 def glance(raw: IO[bytes], notes: Notes) -> None:
-    """The end of a file, or of a stream."""
+    """The end of a file; of a stream, where its messages stand."""
     from ..tables.arrow_file import footer, told
-    from ..tables.arrow_stream import unmarked
+    from ..tables.arrow_stream import glance_at
     from ..tables.source import opened
 
     raw.seek(0)
-    if not raw.read(len(FILE)).startswith(FILE):
-        unmarked(raw, notes)
+    is_file, source = raw.read(len(FILE)) == FILE, opened(raw)
+    if not is_file:
+        glance_at(source, notes)
         return
-    reader = footer(raw, opened(raw), notes)
+    reader = footer(raw, source, notes)
     if reader is not None:
         told(reader, notes)
 

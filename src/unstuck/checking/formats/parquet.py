@@ -30,7 +30,7 @@ def glance(raw: IO[bytes], notes: Notes) -> None:
 
 
 def read(stream: Stream, notes: Notes) -> None:
-    from ..tables.columns import batch_size, decoding
+    from ..tables.columns import decoding
     from ..tables.footer import footer, told
     from ..tables.row_groups import RowGroups
     from ..tables.source import ahead_of, opened, too_large
@@ -40,10 +40,8 @@ def read(stream: Stream, notes: Notes) -> None:
     rows = told(found.file, notes) if found is not None else []
     if found is None or not rows:
         return
-    metadata = found.file.metadata
     with ahead_of(stream.raw, notes) as ahead:
-        size = batch_size(metadata, found.width)
         try:
-            RowGroups(decoding(source, metadata), rows, size, notes, ahead).read()
+            RowGroups(decoding(source, found.file.metadata, found.first), rows, notes, ahead).read()
         except MemoryError:
             too_large(notes)

@@ -10,6 +10,7 @@ from ..reading import Stream
 NAME = "text"
 ENDINGS = (".txt", ".text", ".caption", ".cls")
 ORDER = 2
+PART = True
 PIECE = 1 << 20
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .matching import matched
+from ...model.data_matching import matched
 from .ours import members
 from .recognising import is_manifest
 from .understanding import read

@@ -23,23 +23,26 @@ class Bad(NamedTuple):
     why: str
 
 
-def batch_size(metadata: Any, width: float) -> int:
-    """So many rows that a batch stays within the budget, by what some row groups say, and by the bytes of one row.
+class Decoding(NamedTuple):
+    """How a file is decoded: in one thread, because others read other files beside it."""
 
-    By themselves row groups do not tell: text that is the same in every row is written once.
-    """
-    widest = max(width, *(_width(metadata, number) for number in _some(metadata)))
-    return max(min(int(BUDGET / widest), ROWS), 1)
+    file: Any
+    rows: int  # of a batch
 
 
-def decoding(source: Any, metadata: Any) -> Any:
-    """The file, to be decoded in one thread: others read other files beside it."""
+def decoding(source: Any, metadata: Any, first: Any) -> Decoding:
+    """By what the footer says, and by the first rows: text that is the same in every row is written only once."""
     import pyarrow.parquet as pq
 
     packed = _packed(metadata)
-    return pq.ParquetFile(
+    file = pq.ParquetFile(
         source, metadata=metadata, read_dictionary=packed, pre_buffer=False, page_checksum_verification=True
     )
+    widths = [_width(metadata, number) for number in _some(metadata)]
+    if first is not None and first.num_rows:
+        names = [one for one in range(first.num_columns) if first.schema.field(one).name not in packed]
+        widths.append(sum(first.column(one).nbytes for one in names) / first.num_rows)
+    return Decoding(file, max(min(int(BUDGET / max(widths)), ROWS), 1))
 
 
 def bad_columns(file: Any, group: int, size: int) -> list[Bad]:

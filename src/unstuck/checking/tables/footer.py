@@ -23,10 +23,10 @@ FATAL, SECRET = "histogram size mismatch", "decrypt"
 
 
 class Footer(NamedTuple):
-    """pyarrow's view of the file, and the bytes of one of its first rows."""
+    """pyarrow's view of the file, and its first rows."""
 
     file: Any
-    width: float
+    first: Any
 
 
 def footer(raw: IO[bytes], source: Any, notes: Notes) -> Footer | None:
@@ -83,13 +83,13 @@ def _parsed(source: Any, notes: Notes, at: int) -> Footer | None:
     except refusals() as error:
         _not_understood(notes, at, refusal(error))
         return None
-    width, why = _probed(source, file.metadata)
+    first, why = _probed(source, file.metadata)
     if SECRET in why:
         notes.facts(unread="it is encrypted")
     elif FATAL in why:
         _not_understood(notes, at, why)
     else:
-        return Footer(file, width)
+        return Footer(file, first)
     return None
 
 
@@ -98,8 +98,8 @@ def _not_understood(notes: Notes, at: int, why: str) -> None:
     notes.fault("damaged", what, at=at, until=notes.size)
 
 
-def _probed(source: Any, metadata: Any) -> tuple[float, str]:
-    """Bytes of a row, by the first ones, or why they cannot be read.
+def _probed(source: Any, metadata: Any) -> tuple[Any, str]:
+    """Its first rows, or why they cannot be read.
 
     Of a file that is here all row groups are prepared for reading, so that nothing is fatal later.
     """
@@ -108,10 +108,9 @@ def _probed(source: Any, metadata: Any) -> tuple[float, str]:
     here = is_here(source)
     file = pq.ParquetFile(source, metadata=metadata, pre_buffer=here, buffer_size=0 if here else BLOCK)
     try:
-        first = next(file.iter_batches(FIRST, use_threads=False), None)
+        return next(file.iter_batches(FIRST, use_threads=False), None), ""
     except refusals() as error:
-        return 0.0, refusal(error)
-    return (first.nbytes / first.num_rows if first is not None and first.num_rows else 0.0), ""
+        return None, refusal(error)
 
 
 def _speaks_of_others(metadata: Any, notes: Notes) -> bool:

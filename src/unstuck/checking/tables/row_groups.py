@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from itertools import accumulate
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from ..noting import Notes
-from .columns import Bad, bad_columns
+from .columns import Bad, Decoding, bad_columns
 from .contents import Contents
 from .source import Ahead, kind_of, memory_of, refusal, refusals
 
@@ -30,12 +30,12 @@ class Ended(NamedTuple):
 class RowGroups:
     """Row groups, from first to last."""
 
-    def __init__(self, file: Any, rows: list[int], size: int, notes: Notes, ahead: Ahead) -> None:
-        self._file, self._notes, self._ahead = file, notes, ahead
+    def __init__(self, decoding: Decoding, rows: list[int], notes: Notes, ahead: Ahead) -> None:
+        self._file, self._size = decoding
+        self._notes, self._ahead = notes, ahead
         self._starts = [0, *accumulate(rows)]  # the first row of each row group, and the number of all rows
         self._groups = len(rows)
-        self._size = size  # rows of a batch
-        self._contents = Contents(file.schema_arrow, notes)
+        self._contents = Contents(self._file.schema_arrow, notes)
         self._lost = 0
 
     def read(self) -> None:

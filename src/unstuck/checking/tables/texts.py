@@ -79,15 +79,14 @@ def _by_dictionary(array: Any) -> Values:
 
 
 def _undecodable(array: Any, row: int) -> Iterator[int]:
-    """Rows of a nested column in which some text is not UTF-8: found by halves, because pyarrow does not say which."""
+    """Rows of a nested column in which some text is not UTF-8. pyarrow does not say which: so they are taken out."""
     import pyarrow as pa
 
     try:
         array.validate(full=True)
     except pa.ArrowInvalid:
-        half = len(array) // 2
-        if half:
-            yield from _undecodable(array[:half], row)
-            yield from _undecodable(array[half:], row + half)
-        else:
-            yield row
+        for number, value in enumerate(array):
+            try:
+                value.as_py()
+            except UnicodeDecodeError:
+                yield row + number

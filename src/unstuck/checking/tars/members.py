@@ -43,7 +43,7 @@ class Members:
         return self._window.pass_over(header.padded)
 
     def end(self) -> None:
-        self._samples.close()
+        self._samples.end()
 
     def close(self) -> None:
         self.end()

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from ...model.checked import Group
+from ..noting import MOST as KEPT
 from ..noting import Notes, clean
 
 MOST = 1_000_000  # samples of one archive whose keys are compared: beyond, memory would not stay bounded
 KINDS = 10_000  # ways to be put together that are told apart, for the same reason
 PARTS = 1_000  # of one sample
 GROUPS = 8  # ways to be put together that are kept
+SHARE = 0.1  # of the samples that come back: in an archive of anything, some files are called alike by chance
 
 
 class _Kind:
@@ -21,7 +23,7 @@ class _Kind:
 
 
 class Samples:
-    """`add` every regular member in its order, then `close`."""
+    """`add` every regular member in its order, then `end`."""
 
     def __init__(self, notes: Notes) -> None:
         self._notes = notes
@@ -30,6 +32,8 @@ class Samples:
         self._at = 0
         self._seen: dict[int, _Kind] = {}  # by the hash of its key, what a sample was put together of
         self._kinds: dict[tuple[str, ...], _Kind] = {}
+        self._apart: list[tuple[str, str, int]] = []  # what comes back with other parts: words, key and place
+        self._returned = 0
         self.count = 0
         self.unnamed = 0  # members without an ending: no sample for webdataset
 
@@ -65,6 +69,15 @@ class Samples:
         self._key = ""
         self._parts.clear()
 
+    def end(self) -> None:
+        """Nothing more comes. Parts stand apart where there are samples of several parts, or many that come back."""
+        self.close()
+        several = sum(kind.count for kind in self._kinds.values() if len(kind.parts) > 1)
+        if 2 * several > self.count or self._returned > SHARE * self.count:
+            for what, key, at in self._apart:
+                self._notes.fault("tar-apart", what, sample=key, at=at, lost=1)
+            self._notes.more("tar-apart", self._returned - len(self._apart))
+
     def groups(self) -> list[Group]:
         """The most frequent first."""
         found = sorted(self._kinds.values(), key=lambda one: -one.count)
@@ -84,5 +97,7 @@ class Samples:
             what = f"the key {key} stands here a second time, with .{here}"
             self._notes.fault("tar-duplicate", what, sample=self._key, at=self._at, lost=1)
         else:
-            what = f"{key} stands here with .{here}, and further up with .{there}: readers make two samples of it"
-            self._notes.fault("tar-apart", what, sample=self._key, at=self._at, lost=1)
+            self._returned += 1
+            if len(self._apart) < KEPT:
+                what = f"{key} stands here with .{here}, and further up with .{there}: readers make two samples of it"
+                self._apart.append((what, self._key, self._at))

@@ -1,7 +1,7 @@
 """A file has zeros where no data of its kind has any: a part of it was never written, or was lost.
 
 ## What it looks at
-Runs of zeros, 512 bytes or more, in places where there cannot be any: in the compressed data of an image, in text, in
+Runs of zeros in places where there cannot be any: 512 bytes of the compressed data of an image, 16 of text, in
 lines of JSON.
 
 ## Why it happens

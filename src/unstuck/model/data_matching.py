@@ -5,8 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable
 
-from ...model.checked import Listed, Manifest
-from .. import source
+from .checked import Listed, Manifest
 
 
 def matched(manifest: Manifest, files: Iterable[str]) -> dict[str, Listed]:
@@ -36,7 +35,7 @@ def _unique(paths: Iterable[str], way: Callable[[str], str]) -> dict[str, int]:
 
 
 def _path(path: str) -> str:
-    return path.removeprefix("file://") if source.is_address(path) else os.path.abspath(path)
+    return path if "://" in path.removeprefix("file://") else os.path.abspath(path.removeprefix("file://"))
 
 
 def _end(path: str) -> str:
