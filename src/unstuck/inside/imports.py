@@ -18,7 +18,9 @@ class Finder:
     def __init__(self) -> None:
         self._wanted: dict[str, list[OnImport]] = {}
         self._looking: set[str] = set()
-        self._begun: list[tuple[ModuleType, OnImport]] = []  # modules in whose middle torch was imported, and so we were
+        self._begun: list[
+            tuple[ModuleType, OnImport]
+        ] = []  # modules in whose middle torch was imported, and so we were
 
     def when_imported(self, name: str, call: OnImport) -> None:
         """Call with the module once it is there: now, if it already is."""

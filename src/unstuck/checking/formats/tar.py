@@ -11,6 +11,7 @@ from typing import IO
 
 from ..noting import Notes, clean
 from ..reading import Stream
+from ..tars.batches import batch
 from ..tars.headers import (
     BLOCK,
     EXTENSIONS,
@@ -24,7 +25,6 @@ from ..tars.headers import (
     look_for,
     parse,
     pax,
-    plain,
 )
 from ..tars.members import Members
 from ..tars.window import Window
@@ -65,17 +65,18 @@ class _Archive:
         self._long: dict[bytes, bytes] = {}  # what extension headers say of the member that follows
         self._behind: Members | None = None  # what stands behind the place where readers stop
         self._stopped = ("", "", 0)
+        self._patience = 0  # members that are read one by one before it is tried again to read many at once
         self._until: int | None = None  # where a header stands again
 
     def plain_members(self) -> bool:
         """As many as the window holds of the kind that nearly all are, in a quarter of the time that `member` takes."""
-        window = self._window
-        buffer, at, end = window.buffer, window.at, window.end
-        while not self._long and self._behind is None and (found := plain(buffer, at, end)):
-            name, start, size = found
-            self._members.plain(name, start, start + size, window.offset + start - window.at)
-            at = start + (size + BLOCK - 1 & -BLOCK)
-            window.skip(at - window.at)
+        self._patience -= 1
+        if not self._long and self._behind is None and self._patience < 0:
+            window = self._window
+            found = batch(window.buffer, window.at, window.end)
+            self._members.batch(found)
+            window.skip(found.next - window.at)
+            self._patience = 0 if found.names else found.looked_at
         return True
 
     def member(self) -> bool:

@@ -47,42 +47,6 @@ def parse(raw: bytes) -> Header | None:
     return Header(name, size, kind, raw[157:257].partition(b"\0")[0], kind == SPARSE and raw[482] == 1)
 
 
-def plain(buffer: bytearray, at: int, end: int) -> tuple[bytearray, int, int] | None:
-    """The name of a regular member, where its data begins, and its size: if all of it stands before `end`.
-
-    None where anything about its header is special; a pax header in front that tells a time and nothing else is not.
-    """
-    if end - at < BLOCK:
-        return None
-    if buffer[at + 156] == PAX[0]:
-        at = _behind_pax(buffer, at, end)
-        if not at:
-            return None
-    raw = buffer[at : at + BLOCK]
-    if raw[156] != REGULAR[0][0] or raw[345]:
-        return None
-    try:
-        size, stored = int(raw[124:135], 8), int(raw[148:154], 8)
-    except ValueError:
-        return None
-    if zlib.adler32(raw) & 0xFFFF != (stored + sum(raw[148:156]) - 255) % BASE or raw[154] or not raw[0]:
-        return None
-    at += BLOCK
-    return (raw[: raw.find(0, 0, 101)], at, size) if at + (size + BLOCK - 1 & -BLOCK) <= end else None
-
-
-def _behind_pax(buffer: bytearray, at: int, end: int) -> int:
-    """Where the header stands that it speaks of, or 0."""
-    raw = buffer[at : at + BLOCK]
-    line = buffer[at + BLOCK : at + 2 * BLOCK].partition(b"\0")[0]
-    try:
-        length, size = int(line.partition(b" ")[0]), int(raw[124:135], 8)
-    except ValueError:
-        return 0
-    whole = length == size == len(line) and line.endswith(b"\n") and end - at >= 3 * BLOCK
-    return at + 2 * BLOCK if whole and b"mtime=" in line and parse(bytes(raw)) is not None else 0
-
-
 def _adds_up(raw: bytes) -> bool:
     field = raw[148:156]
     stored = _number(field)

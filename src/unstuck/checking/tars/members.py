@@ -8,14 +8,15 @@ from types import ModuleType
 from ..formats import of_member
 from ..images.zeroed import zeroed
 from ..noting import Notes, clean
+from .batches import Batch
 from .headers import Header
 from .samples import Samples
 from .window import Window
 
 RUN = bytes(512)  # zeros: less of them may be anything
-TEXTS = ("txt", "text", "json", "jsonl", "caption", "cls", "csv", "tsv", "xml", "html", "md", "yaml")
+TEXTS = (".txt", ".text", ".json", ".jsonl", ".caption", ".cls", ".csv", ".tsv", ".xml", ".html", ".md", ".yaml")
 MOST = 256 << 20  # bytes of a member that is decoded: a larger one would need too much memory
-MIDDLE = 256  # bytes of each member by which two archives with the same names are told apart
+STRIDE = 509  # every so many bytes are taken to tell whether two archives are the same
 
 
 class Members:
@@ -67,22 +68,33 @@ class Members:
         window.skip(header.padded)
         return header.padded
 
-    def plain(self, called: bytearray, start: int, end: int, at: int) -> None:
-        """The same of a member whose data is in the window, from start to end."""
-        name = called.decode(*ANY)
-        self._look_at_name(name, at)
-        self.now = self._samples.add(name, at)
-        self.total += 1
-        self._look_at(name, start, end, at)
+    def batch(self, batch: Batch) -> None:
+        """The same of many, whose data is in the window."""
+        if not batch.names:
+            return
+        buffer, first, last = self._window.buffer, batch.starts[0], batch.next
+        offset, holes = self._window.offset - self._window.at, buffer.find(RUN, first, last) >= 0
+        self._alike = zlib.crc32(buffer[first:last:STRIDE], self._alike)
+        self.total += len(batch.names)
+        for name, start, end in zip(batch.names, batch.starts, batch.ends, strict=True):
+            if name[0] == "/" or ".." in name or not name.isprintable():
+                self._look_at_name(name, offset + start)
+            self.now = self._samples.add(name, offset + start)
+            if self._closer:
+                self._look_closer(name, self._window.view[start:end], offset + start)
+            if holes or start == end or (name.endswith(TEXTS) and buffer.find(0, start, end) >= 0):
+                self._look_for_holes(name, start, end, offset + start)
 
     def _look_at(self, name: str, start: int, end: int, at: int) -> None:
         window = self._window
-        middle = max((start + end - MIDDLE) // 2, start)
-        self._alike = zlib.crc32(window.view[middle : min(middle + MIDDLE, end)], self._alike)
+        self._alike = zlib.crc32(window.buffer[start:end:STRIDE], self._alike)
         if self._closer:
             self._look_closer(name, window.view[start:end], at)
-        ending = name.rpartition(".")[2]
-        if ending in TEXTS:
+        self._look_for_holes(name, start, end, at)
+
+    def _look_for_holes(self, name: str, start: int, end: int, at: int) -> None:
+        window = self._window
+        if name.endswith(TEXTS):
             found = window.buffer.find(0, start, end)
             if found >= 0:
                 self._zeros(name, found - start, at)

@@ -28,10 +28,11 @@ class Samples:
     def __init__(self, notes: Notes) -> None:
         self._notes = notes
         self._key = ""
-        self._parts: set[str] = set()
+        self._parts: list[str] = []
         self._at = 0
         self._seen: dict[int, _Kind] = {}  # by the hash of its key, what a sample was put together of
         self._kinds: dict[tuple[str, ...], _Kind] = {}
+        self._orders: dict[tuple[str, ...], _Kind] = {}  # the same, by the order in which the parts came
         self._apart: list[tuple[str, str, int]] = []  # what comes back with other parts: words, key and place
         self._returned = 0
         self.count = 0
@@ -52,22 +53,23 @@ class Samples:
             what = f"{clean(key)} has .{clean(part)} twice, one behind the other"
             self._notes.fault("tar-duplicate", what, member=name, sample=key, at=at, lost=1)
         if len(self._parts) < PARTS:
-            self._parts.add(part)
+            self._parts.append(part)
         return key
 
     def close(self) -> None:
         """The sample is over: compare it with those before."""
         if self._parts:
             self.count += 1
-            kind = self._kind(tuple(sorted(self._parts)))
+            order, mark = tuple(self._parts), hash(self._key)
+            kind = self._orders.get(order) or self._kind(order)
             kind.count += 1
-            before = self._seen.get(hash(self._key))
+            before = self._seen.get(mark)
             if before is not None:
                 self._again(before, kind)
             elif len(self._seen) < MOST:
-                self._seen[hash(self._key)] = kind
+                self._seen[mark] = kind
+            self._parts = []
         self._key = ""
-        self._parts.clear()
 
     def end(self) -> None:
         """Nothing more comes. Parts stand apart where there are samples of several parts, or many that come back."""
@@ -83,12 +85,11 @@ class Samples:
         found = sorted(self._kinds.values(), key=lambda one: -one.count)
         return [Group([clean(part) for part in one.parts], one.count, one.first, one.at) for one in found[:GROUPS]]
 
-    def _kind(self, parts: tuple[str, ...]) -> _Kind:
-        kind = self._kinds.get(parts)
-        if kind is None:
-            kind = _Kind(parts, clean(self._key), self._at)
-            if len(self._kinds) < KINDS:
-                self._kinds[parts] = kind
+    def _kind(self, order: tuple[str, ...]) -> _Kind:
+        parts = tuple(sorted(set(order)))
+        kind = self._kinds.get(parts) or _Kind(parts, clean(self._key), self._at)
+        if len(self._orders) < KINDS:
+            self._kinds[parts] = self._orders[order] = kind
         return kind
 
     def _again(self, before: _Kind, kind: _Kind) -> None:
