@@ -53,3 +53,10 @@ def verdict(data: bytes, read, whole: pa.Table) -> str:
     except Exception:  # noqa: BLE001 - whatever pyarrow raises, training gets it
         return "fails"
     return "same" if same else "fewer" if table.num_rows < whole.num_rows else "differs"
+
+
+def zeroed(data: bytes, *places: tuple[int, int]) -> bytes:
+    bad = bytearray(data)
+    for start, end in places:
+        bad[start:end] = bytes(end - start)
+    return bytes(bad)

@@ -47,7 +47,7 @@ def test_a_whole_one_has_no_fault_and_its_rows_are_counted(tmp_path, form):
     found = seen(tmp_path, NAME, FORMS[form]())
 
     assert (found.format, found.faults) == ("arrow", [])
-    assert (found.samples, found.row_groups, found.read) == (ROWS, 3, found.size)
+    assert (found.samples, found.members, found.read) == (ROWS, 3, found.size)
     assert {one.column: one.documents for one in found.texts} == dict.fromkeys(("text", "label", "kind", "view"), ROWS)
 
 
@@ -263,7 +263,7 @@ def test_a_glance_counts_rows_and_sees_a_cut_without_reading_it_all(tmp_path, fo
 
     found = seen(tmp_path, NAME, data, ends)
 
-    assert (found.samples, found.row_groups, found.faults) == (ROWS, 3, [])
+    assert (found.samples, found.members, found.faults) == (ROWS, 3, [])
     assert found.read < len(data) / 10
     assert [kinds(tmp_path, NAME, data[:size], ends) for size in (-1, -9, -300, len(data) // 2)] == [["cut"]] * 4
 

@@ -72,6 +72,10 @@ class Crew:
         self._selector = selectors.DefaultSelector()
         self._died: dict[str, int] = {}
 
+    @property
+    def processes(self) -> int:
+        return self._size
+
     def __enter__(self) -> Crew:  # noqa: PYI034
         return self
 

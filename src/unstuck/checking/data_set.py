@@ -23,6 +23,8 @@ INTERRUPTED = "it was interrupted"
 class Readers(Protocol):
     """Processes of this machine, or of a cluster; leaving it ends them."""
 
+    @property
+    def processes(self) -> int: ...
     def __enter__(self) -> Readers: ...  # noqa: PYI034
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None, /
@@ -33,6 +35,7 @@ class Readers(Protocol):
 class Watcher(Protocol):
     """Whoever shows how far it is."""
 
+    def begins(self) -> None: ...
     def moved(self, count: int) -> None: ...
     def ended(self, file: DataFile) -> None: ...
 
@@ -80,6 +83,7 @@ def check(plan: Plan, readers: Readers, watcher: Watcher, keep: Callable[[Read],
         manifest=plan.manifest,
         speeds=collection.speeds(),
         seconds=time.monotonic() - began,
+        processes=readers.processes,
         stopped=stopped,
     )
 
@@ -93,6 +97,7 @@ def _all(plan: Plan, readers: Readers, watcher: Watcher) -> Iterator[Read]:
     with ExitStack() as stack:
         journal = stack.enter_context(Journal(plan.folder))
         stack.enter_context(readers)
+        watcher.begins()
         for read in readers.read(tasks(left, plan.whole, plan.wish, plan.expected), watcher.moved):
             journal.add(read)
             yield read

@@ -10,6 +10,7 @@ from importlib.util import find_spec
 from types import ModuleType
 from typing import NamedTuple
 
+from ..errors import UserError
 from ..model.checked import DataFile
 from . import source
 from .foreign import foreign
@@ -35,6 +36,8 @@ def check(path: str, wish: Wish, progress: Callable[[int], None] = lambda _: Non
         known = source.look(path)
     except OSError as error:
         return Checked(DataFile(path, unread=_reason(error)))
+    except UserError as error:
+        return Checked(DataFile(path, unread=error.what))
     if known.other:
         return Checked(DataFile(path, other=known.other))
     notes, began = Notes(path, known.size, wish, progress, expected), time.perf_counter()

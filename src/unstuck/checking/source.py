@@ -5,6 +5,8 @@ from __future__ import annotations
 import io
 import os
 import stat
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from typing import IO, Any, NamedTuple
 
 from ..errors import UserError
@@ -44,7 +46,8 @@ def look(path: str) -> Stat:
     """Raises OSError."""
     if is_address(path):
         system, inner = file_system(path)
-        info = system.info(inner)
+        with _of_storage():
+            info = system.info(inner)
         modified = info.get("mtime") or info.get("created") or 0.0
         other = "" if info.get("type", "file") == "file" else "a folder"
         return Stat(int(info.get("size") or 0), float(modified) if isinstance(modified, (int, float)) else 0.0, other)
@@ -58,11 +61,51 @@ def opened(path: str) -> IO[bytes]:
     """Unbuffered, and read ahead of us. Raises OSError."""
     if is_address(path):
         system, inner = file_system(path)
-        file: IO[bytes] = system.open(inner, "rb", block_size=BLOCK, cache_type="readahead")
-        return file
+        with _of_storage():
+            return _Elsewhere(system.open(inner, "rb", block_size=BLOCK, cache_type="readahead"))
     plain = io.FileIO(path)
     os.posix_fadvise(plain.fileno(), 0, 0, os.POSIX_FADV_SEQUENTIAL)
     return plain
+
+
+@contextmanager
+def _of_storage() -> Iterator[None]:
+    """Whatever a library of some storage raises says that the storage does not give the file."""
+    try:
+        yield
+    except OSError:
+        raise
+    except Exception as error:
+        raise OSError(f"{type(error).__name__}: {error}"[:300]) from error
+
+
+class _Elsewhere(io.RawIOBase, IO[bytes]):
+    """A file that fsspec has opened."""
+
+    def __init__(self, file: Any) -> None:
+        self._file = file
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return bool(self._file.seekable())
+
+    def readinto(self, into: Any) -> int:
+        with _of_storage():
+            return int(self._file.readinto(into))
+
+    def seek(self, place: int, whence: int = os.SEEK_SET) -> int:
+        with _of_storage():
+            return int(self._file.seek(place, whence))
+
+    def tell(self) -> int:
+        return int(self._file.tell())
+
+    def close(self) -> None:
+        with suppress(Exception):  # it was only read
+            self._file.close()
+        super().close()
 
 
 def cached(file: IO[bytes], size: int) -> float | None:

@@ -35,6 +35,11 @@ class Reading:
     def __exit__(self, *_: object) -> None:
         self._clear()
 
+    def begins(self) -> None:
+        """Whoever reads is there: what came before was no reading."""
+        self._began = self._said = self._clock()
+        self._past = deque([(self._began, self._read)])
+
     def moved(self, count: int) -> None:
         """So many bytes more."""
         self._read += count

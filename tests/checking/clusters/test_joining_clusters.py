@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
@@ -19,6 +20,7 @@ import pytest
 from given_files import large, read_by, shard, tasks
 from ray_heads import eventually, free_port, mentions
 
+from stuck import needs_root
 from unstuck.checking.cluster import Cluster
 from unstuck.errors import UserError
 
@@ -48,6 +50,7 @@ def test_a_port_that_nobody_listens_at_is_refused_at_once():
     assert time.monotonic() - began < 15
 
 
+@pytest.mark.variant
 def test_a_port_that_says_nothing_is_given_up(monkeypatch):
     monkeypatch.setenv("RAY_CLIENT_INITIAL_CONNECTION_TIMEOUT_S", "1")  # Ray's own patience, 30 s in all
     monkeypatch.setenv("RAY_CLIENT_MAX_CONNECTION_TIMEOUT_S", "1")
@@ -60,6 +63,7 @@ def test_a_port_that_says_nothing_is_given_up(monkeypatch):
             Cluster(address).__enter__()
 
 
+@pytest.mark.variant
 def test_a_cluster_that_is_no_longer_there_is_refused(monkeypatch):
     address = f"127.0.0.1:{free_port()}"
     monkeypatch.setenv("RAY_ADDRESS", address)
@@ -68,6 +72,7 @@ def test_a_cluster_that_is_no_longer_there_is_refused(monkeypatch):
         Cluster("ray").__enter__()
 
 
+@pytest.mark.variant
 def test_a_cluster_without_a_free_processor_is_refused_and_whoever_has_them_goes_on(tmp_path, head, storage):
     storage.slow = {Path(large(tmp_path / f"{number}.tar")).name for number in range(2)}
     given, reads = tasks([f"{storage.address}/{name}" for name in sorted(storage.slow)], together=1), []
@@ -96,10 +101,10 @@ with Cluster(sys.argv[1]) as cluster:
 """
 
 
-def started(script, folder, *words, **env):
+def started(script, folder, *words, before=(), **env):
     """The program, with a folder of its own for all that is temporary."""
     return subprocess.Popen(
-        [sys.executable, script(PROGRAM), *words],
+        [*before, sys.executable, script(PROGRAM), *words],
         env={**os.environ, "TMPDIR": folder, "HOME": folder, **env},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -120,6 +125,7 @@ def nothing_left_in(folder):
     eventually(lambda: not any(mentions(one, folder) for one in psutil.process_iter()), 10)
 
 
+@pytest.mark.variant
 def test_a_cluster_of_our_own_does_its_work_in_silence_and_leaves_nothing(tmp_path, script, own_folder):
     path = shard(tmp_path / "one.tar")
 
@@ -127,6 +133,30 @@ def test_a_cluster_of_our_own_does_its_work_in_silence_and_leaves_nothing(tmp_pa
 
     assert (out, err) == (f"{path} 20\n", "")
     nothing_left_in(own_folder)
+
+
+@pytest.mark.variant
+def test_where_no_cluster_runs_one_is_started(tmp_path, script, own_folder):
+    """In a namespace of its own: on this machine another test may have one."""
+    needs_root("unshare")
+    path = shard(tmp_path / "one.tar")
+    unseen = ("unshare", "--pid", "--fork", "--mount-proc")
+
+    out, err = started(script, own_folder, "ray", path, before=unseen, RAY_TMPDIR=own_folder).communicate(timeout=120)
+
+    assert (out, err) == (f"{path} 20\n", "")
+    nothing_left_in(own_folder)
+
+
+def test_the_command_prints_its_report_and_nothing_of_ray(tmp_path, unstuck):
+    cut = Path(shard(tmp_path / "cut.tar"))
+    cut.write_bytes(cut.read_bytes()[:30_000])
+
+    ended = unstuck("check", "cut.tar", "--on", "ray://local", "--json")
+
+    assert ended.returncode == 1
+    assert [line for line in ended.stderr.splitlines() if not line.startswith("unstuck: checking")] == []
+    assert json.loads(ended.stdout)["findings"][0]["subject"] == {"kind": "file", "name": "cut.tar"}
 
 
 def test_ctrl_c_ends_a_cluster_of_our_own(tmp_path, script, own_folder, storage):
@@ -140,6 +170,7 @@ def test_ctrl_c_ends_a_cluster_of_our_own(tmp_path, script, own_folder, storage)
     nothing_left_in(own_folder)
 
 
+@pytest.mark.variant
 def test_ctrl_c_while_a_cluster_starts_leaves_nothing(tmp_path, script, own_folder):
     process = started(script, own_folder, "ray://local", "none.tar")
     eventually(lambda: any(one.name() == "raylet" for one in psutil.process_iter() if mentions(one, own_folder)), 60)
@@ -150,6 +181,7 @@ def test_ctrl_c_while_a_cluster_starts_leaves_nothing(tmp_path, script, own_fold
     nothing_left_in(own_folder)
 
 
+@pytest.mark.variant
 def test_a_check_that_is_killed_takes_its_cluster_along(tmp_path, script, own_folder, storage):
     storage.slow = {Path(large(tmp_path / "slow.tar")).name}
     process = started(script, own_folder, "ray://local", f"{storage.address}/slow.tar")
@@ -162,6 +194,7 @@ def test_a_check_that_is_killed_takes_its_cluster_along(tmp_path, script, own_fo
     nothing_left_in(own_folder)
 
 
+@pytest.mark.variant
 def test_ctrl_c_leaves_a_cluster_that_was_there_and_frees_it(tmp_path, script, head, own_folder, storage):
     storage.slow = {Path(large(tmp_path / f"{number}.tar")).name for number in range(2)}
     process = started(script, own_folder, "ray", *(f"{storage.address}/{name}" for name in storage.slow))

@@ -38,7 +38,7 @@ def footer(raw: IO[bytes], source: Any, notes: Notes) -> Any:
 
 def told(reader: Any, notes: Notes) -> None:
     """What is known without reading the rows."""
-    notes.facts(columns=columns_of(reader.schema), row_groups=reader.num_record_batches)
+    notes.facts(columns=columns_of(reader.schema), members=reader.num_record_batches)
     try:
         notes.facts(samples=reader.count_rows())
     except refusals() as error:

@@ -44,7 +44,7 @@ def glance_at(source: Any, notes: Notes) -> None:
     found = list(messages(source, 0, notes.size))
     batches = [one for one in found if one.kind == BATCH]
     end = found[-1].end if found else 0
-    notes.facts(samples=sum(one.rows for one in batches), row_groups=len(batches))
+    notes.facts(samples=sum(one.rows for one in batches), members=len(batches))
     broken = message_at(source, end, notes.size)
     if end == notes.size or broken is not None:
         what = f"it ends after {notes.size:,} bytes, behind {many(len(batches), 'batch')}, and nothing marks the end"

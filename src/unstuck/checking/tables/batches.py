@@ -43,7 +43,7 @@ class Batches:
 
     def done(self) -> None:
         self._contents.done()
-        self._notes.facts(samples=self.samples, row_groups=self.count)
+        self._notes.facts(samples=self.samples, members=self.count)
         if not self.samples and not self._notes.faulty:
             self._notes.fault(
                 "no-rows", f"the file is complete, and has {many(self.count, 'batch')} without a row", lost=0

@@ -9,7 +9,7 @@ import numpy as np
 
 from ...model.checked import Texts
 from ..noting import Notes, clean
-from .text_values import Numbers, Values, has_text, is_text, of_each, together
+from .text_values import NONE, Entries, Numbers, Values, has_text, is_text, of_each, together
 
 
 class TextColumns:
@@ -41,15 +41,25 @@ class _Column:
         self._name, self._notes = clean(name), notes
         self._documents = self._nulls = 0
         self._blanks = self._characters = 0
+        self._dictionary: Any = None
 
     def add(self, array: Any, row: int, *, decodable: bool) -> None:
         array = getattr(array, "storage", array)
-        found = _by_dictionary(array) if hasattr(array, "dictionary") else together(array, decodable=decodable)
+        if hasattr(array, "dictionary"):
+            found = _by_entries(array, self._entries_of(array.dictionary))
+        else:
+            found = together(array, decodable=decodable)
         self._documents += len(array)
         self._nulls += found.nulls
         self._blanks += found.blanks
         self._characters += found.characters
         self.tell(found.bad + row, found.holes + row)
+
+    def _entries_of(self, dictionary: Any) -> Entries:
+        """Each batch has a dictionary of its own, which is mostly the same as the last one."""
+        if self._dictionary is None or not dictionary.equals(self._dictionary):
+            self._dictionary, self._entries = dictionary, of_each(dictionary)
+        return self._entries
 
     def tell(self, bad: Numbers, holes: Numbers | None = None) -> None:
         for row in bad.tolist():
@@ -63,17 +73,15 @@ class _Column:
         return Texts(self._name, self._documents, self._nulls, self._blanks, self._characters)
 
 
-def _by_dictionary(array: Any) -> Values:
-    """Each entry is looked at once, however often it is meant."""
-    entries = of_each(array.dictionary)
+def _by_entries(array: Any, entries: Entries) -> Values:
+    """Each entry was looked at once, however often it is meant."""
     indices = array.indices.drop_null().to_numpy()
     times = np.bincount(indices, minlength=len(array.dictionary))
-    wrong = entries.bad | entries.hole
-    if not wrong.any():
-        bad = holes = np.empty(0, np.int64)
-    else:
+    if (entries.bad | entries.hole).any():
         rows = np.flatnonzero(array.indices.is_valid().to_numpy(zero_copy_only=False))
         bad, holes = rows[entries.bad[indices]], rows[entries.hole[indices]]
+    else:
+        bad = holes = NONE
     nulls = array.indices.null_count + int(times[entries.null].sum())
     return Values(nulls, int(times[entries.blank].sum()), int(times @ entries.characters), bad, holes)
 
