@@ -15,7 +15,8 @@ from .text_values import bytes_of, holes
 BYTES = "bytes"  # the field's name in a structure
 HEAD = 64  # bytes by which an image is known
 MOSTLY = 10  # images for each value that is none: then that one is meant to be one
-KEPT = 50  # rows with such values that are remembered
+KEPT = 10_000  # bad ones that are remembered until it is known whether the column has images
+ZEROS = "zeros from its byte {:,} on, where the picture should be"
 LARGEST = 256 << 20  # bytes of an image
 
 
@@ -41,8 +42,8 @@ class PictureColumns:
 class _Column:
     def __init__(self, name: str, notes: Notes) -> None:
         self._name, self._notes = clean(name), notes
-        self._others: list[int] = []  # rows with something else
-        self._strange = 0
+        self._bad: list[tuple[str, int, str]] = []  # kind, row, and what is wrong
+        self._others = 0  # values that do not begin as an image does
         self.images = 0
 
     def add(self, array: Any, row: int) -> None:
@@ -56,34 +57,37 @@ class _Column:
                 self._decode(data, row + number)
         else:
             for number in holes(*bytes_of(values)).tolist():
-                self._look_at(bytes(values[number].as_buffer()), row + number)
+                place = zeroed(values[number].as_buffer())
+                if place is not None:
+                    self._tell("zeros", row + number, ZEROS.format(place))
 
     def done(self) -> None:
-        """In a column of images, what does not begin as one is a bad image. Elsewhere bytes may be anything."""
-        if self.images >= self._strange * MOSTLY:
-            for row in self._others:
-                self._tell("image", row, "it does not begin as an image does")
+        """In a column of images what does not begin as one is bad, too. Elsewhere bytes may be anything."""
+        for kind, row, what in self._bad if self.images >= self._others * MOSTLY else ():
+            self._tell(kind, row, what)
 
     def _decode(self, data: bytes, row: int) -> None:
-        if not known(data[:HEAD]):
-            self._strange += 1
-            self._others += [row] if len(self._others) < KEPT else []
-            return
-        self.images += 1
-        try:
-            self._look_at(data, row)
-            look(data, decoding=True)
-        except Broken as broken:
-            self._tell(broken.kind, row, broken.what)
-
-    def _look_at(self, data: bytes, row: int) -> None:
-        place = zeroed(data)
-        if place is not None:
-            self._tell("zeros", row, f"zeros from its byte {place:,} on, where the picture should be")
+        broken = _broken(data)
+        is_image = known(data[:HEAD])
+        self.images += is_image
+        self._others += not is_image
+        if broken is not None and len(self._bad) < KEPT:
+            self._bad.append((broken.kind, row, broken.what))
 
     def _tell(self, kind: str, row: int, what: str) -> None:
         said = f"row {row:,}: the image in column {self._name} is bad: {what}"
         self._notes.fault(kind, said, member=self._name, sample=str(row), row=row, lost=1)
+
+
+def _broken(data: bytes) -> Broken | None:
+    place = zeroed(data)
+    if place is not None:
+        return Broken("zeros", ZEROS.format(place))
+    try:
+        look(data, decoding=True)
+    except Broken as broken:
+        return broken
+    return None
 
 
 def _is_binary(kind: Any) -> bool:
