@@ -62,6 +62,7 @@ def test_a_whole_array_has_no_fault(name, tmp_path):
     assert npy.decoded(memoryview(HEALTHY[name])) == ""
 
 
+@pytest.mark.scenario
 @pytest.mark.parametrize("name", ["features", "scalar", "many-fields", "python-2", "unicode-fields"])
 def test_every_cut_of_an_array_is_reported(name, tmp_path):
     data = HEALTHY[name]

@@ -51,6 +51,7 @@ def test_a_whole_one_has_no_fault_and_its_rows_are_counted(tmp_path, form):
     assert {one.column: one.documents for one in found.texts} == dict.fromkeys(("text", "label", "kind", "view"), ROWS)
 
 
+@pytest.mark.scenario
 @pytest.mark.parametrize("form", FORMS)
 def test_whatever_pyarrow_fails_at_or_passes_over_is_reported(tmp_path, form):
     data = FORMS[form]()

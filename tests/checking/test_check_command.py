@@ -14,6 +14,8 @@ from pathlib import Path
 import pytest
 import shards
 
+pytestmark = pytest.mark.scenario
+
 
 @pytest.fixture
 def folder(tmp_path) -> Path:

@@ -82,6 +82,7 @@ def test_a_whole_file_gives_all_it_holds_and_has_no_fault(kind, tmp_path):
     assert (file.compression, file.faults, file.samples) == (kind.split()[0], [], 900)
 
 
+@pytest.mark.scenario
 @pytest.mark.parametrize("kind", MAKERS)
 def test_every_cut_is_reported_and_what_came_before_is_given(kind):
     data = MAKERS[kind]()
@@ -102,6 +103,7 @@ def test_a_cut_gzip_file_gives_every_byte_that_zlib_can_give():
             assert held(short)[0] == zlib.decompressobj(wbits=31).decompress(short)
 
 
+@pytest.mark.scenario
 @pytest.mark.parametrize("kind", CHECKSUMMED)
 def test_no_altered_byte_alters_the_content_unnoticed(kind):
     data = MAKERS[kind]()
@@ -147,6 +149,7 @@ def test_damage_says_where_it_is_in_the_file_and_in_what_it_holds(tmp_path):
     assert f"at byte {len(data) - 5:,} of the file" in fault.what
 
 
+@pytest.mark.scenario
 @pytest.mark.parametrize("kind", ["gzip", "bzip2", "xz", "zstd", "lz4"])
 def test_a_bomb_is_not_read_on(kind, tmp_path, monkeypatch):
     # Given something that becomes far larger than it is

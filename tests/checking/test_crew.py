@@ -15,6 +15,8 @@ from unstuck.checking.crew import Crew
 from unstuck.checking.messages import Task
 from unstuck.checking.noting import Wish
 
+pytestmark = pytest.mark.scenario
+
 LONG = 1 << 30  # bytes that are nowhere on the disk: reading them takes some tenths of a second
 
 

@@ -101,6 +101,7 @@ def test_every_cut_is_judged_as_python_would(tmp_path):
             assert_agrees(tmp_path, short)
 
 
+@pytest.mark.scenario
 def test_every_altered_byte_is_judged_as_python_would(tmp_path):
     for _, bad in flips(LINES, 300):
         assert_agrees(tmp_path, bad)
@@ -235,6 +236,7 @@ def test_a_document_is_judged_at_every_cut(tmp_path):
     assert kinds(tmp_path, "list.json", data[:90] + bytes(300) + data[390:]) == ["zeros"]
 
 
+@pytest.mark.scenario
 def test_a_long_document_is_judged_by_its_brackets(tmp_path, monkeypatch):
     monkeypatch.setattr(json_document, "LONGEST", 1 << 20)
     data = json.dumps([{"file": f'{at}.jpg"[\\', "s": "}{"} for at in range(80_000)], indent=0).encode()
@@ -280,5 +282,5 @@ def test_members_are_decoded_as_webdataset_would():
 def test_a_text_file_is_no_data_and_its_encoding_nobodys_business(tmp_path):
     file = seen(tmp_path, "README.txt", "Straße".encode("latin-1") * 10)
 
-    assert (file.other, file.faults) == ("text", [])
+    assert (file.other, file.faults) == ("no data format that is known", [])
     assert kinds(tmp_path, "caption.txt", b"a caption" + bytes(3000)) == ["zeros"]

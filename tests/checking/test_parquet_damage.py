@@ -12,6 +12,8 @@ import pytest
 from harm import cuts, flips, holes, seen
 from tables import GROUP, TABLE, parquet, verdict
 
+pytestmark = pytest.mark.scenario
+
 NAME = "part-0.parquet"
 DELTAS = {"id": "DELTA_BINARY_PACKED", "text": "DELTA_LENGTH_BYTE_ARRAY", "label": "DELTA_BYTE_ARRAY"}
 PLAIN = {

@@ -13,6 +13,8 @@ from unstuck.checking.noting import Wish
 from unstuck.checking.one import check
 from unstuck.checking.tars.headers import BLOCK
 
+pytestmark = pytest.mark.scenario
+
 FLIPS = 400
 
 
