@@ -216,6 +216,8 @@ def _notes(evidence: Evidence, judgements: list[Judgement]) -> list[str]:
     for host in evidence.host or ():
         notes += [f"{host.node}: {_unrecorded(name)}" for name in host.unrecorded]
     notes += _unseen(evidence)
+    if evidence.data is not None and evidence.data.of_run and evidence.data.stopped:
+        notes.append(evidence.data.stopped)
     if evidence.recording is None and not evidence.processes and not _on_purpose(evidence):
         notes.append(
             "nothing was recorded: no process of this command imported torch where unstuck could see it "

@@ -175,10 +175,11 @@ def test_a_line_that_is_too_long_is_not_held(tmp_path, monkeypatch):
     monkeypatch.setattr(lines, "LONGEST", 1 << 20)
     long = b'{"text": "' + b"x" * (5 << 20) + b'"}\n'
 
-    (fault,) = seen(tmp_path, "lines.jsonl", LINES + long + LINES).faults
+    whole = seen(tmp_path, "lines.jsonl", LINES + long + LINES)
+    (fault,) = seen(tmp_path, "lines.jsonl", LINES + long[:-2] + b"\n" + LINES).faults
 
-    assert (fault.kind, fault.row, fault.at) == ("hostile", len(RECORDS) + 1, len(LINES))
-    assert fault.until == len(LINES) + len(long)
+    assert (whole.faults, whole.samples) == ([], 2 * len(RECORDS) + 1)
+    assert (fault.kind, fault.row) == ("cut", len(RECORDS) + 1)
 
 
 def test_a_hole_that_is_longer_than_any_line_is_a_hole(tmp_path, monkeypatch):
@@ -283,4 +284,3 @@ def test_a_text_file_is_no_data_and_its_encoding_nobodys_business(tmp_path):
     file = seen(tmp_path, "README.txt", "Straße".encode("latin-1") * 10)
 
     assert (file.other, file.faults) == ("no data format that is known", [])
-    assert kinds(tmp_path, "caption.txt", b"a caption" + bytes(3000)) == ["zeros"]

@@ -139,7 +139,7 @@ def test_zeros_within_an_image_are_told_without_decoding(tmp_path):
 
 
 def test_zeros_within_text_are_told_however_few(tmp_path):
-    (fault,) = looked_at(archive(tmp_path, ("0.json", b'{"a": \0\0\0}'))).faults
+    (fault,) = looked_at(archive(tmp_path, ("0.json", b'{"a": \0\0\0\0}'))).faults
 
     assert (fault.kind, fault.member) == ("zeros", "0.json")
 
@@ -250,3 +250,57 @@ def test_a_thousand_faults_of_a_kind_are_counted_and_some_are_kept(tmp_path):
 
     assert file.counts == {"tar-apart": 1000}
     assert len(file.faults) == 50
+
+
+def test_zeros_behind_an_extended_header_are_no_end(tmp_path):
+    path = shards.write(tmp_path / "a.tar", shards.members(4), mtime=1.5)
+    data = path.read_bytes()
+    place = data.index(b"000002.cls") // 512 * 512 - 512  # what the extended header says of it
+    path.write_bytes(data[:place] + bytes(len(data) - place))
+
+    kinds = {one.kind for one in looked_at(path).faults}
+
+    assert shards.training_gets(path) == "ReadError"
+    assert kinds == {"damaged"}
+
+
+def test_what_stands_behind_a_whole_archive_costs_no_sample(tmp_path):
+    path = shards.write(tmp_path / "a.tar", shards.members(4))
+    with open(path, "ab") as file:
+        file.write(b"leftovers" * 500)
+
+    (fault,) = looked_at(path).faults
+
+    assert (fault.kind, fault.lost) == ("tar-early-end", None)
+
+
+def test_a_damaged_header_within_a_sample_costs_the_samples_behind_it(tmp_path):
+    path = shards.write(tmp_path / "a.tar", shards.members(10))
+    data = bytearray(path.read_bytes())
+    data[data.index(b"000004.json")] ^= 1
+    path.write_bytes(data)
+
+    file = looked_at(path)
+
+    assert (file.samples, file.faults[0].kind, file.faults[0].lost) == (5, "tar-bad-header", 5)
+
+
+def test_a_size_beyond_all_sense_is_a_cut(tmp_path):
+    info = tarfile.TarInfo("0.bin")
+    info.size = 1 << 62
+    path = tmp_path / "a.tar"
+    path.write_bytes(info.tobuf(tarfile.GNU_FORMAT) + bytes(4096))
+
+    assert [one.kind for one in looked_at(path).faults] == ["tar-cut-data"]
+
+
+def test_text_in_another_encoding_is_no_hole(tmp_path):
+    content = ("0.txt", "a caption".encode("utf-16")), ("1.txt", "a caption".encode("utf-32"))
+
+    assert looked_at(archive(tmp_path, *content)).faults == []
+
+
+def test_files_of_anything_that_are_called_alike_by_chance_do_not_stand_apart(tmp_path):
+    names = [f"doc/page{number}.html" for number in range(40)] + ["src/x.c", "doc/page3.css", "doc/page7.css"]
+
+    assert looked_at(archive(tmp_path, *((name, b"x") for name in names))).faults == []

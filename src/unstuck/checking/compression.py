@@ -71,7 +71,8 @@ class Inflated:
             self._end("hostile", f"{what}, which is not read on")
 
     def _end(self, kind: str, what: str) -> None:
-        self._notes.fault(kind, what, at=self._given)
+        # Only gzip gives all that stands before the damage, and nothing of what comes of it.
+        self._notes.fault(kind, what, at=self._given if self._kind == "gzip" else None)
         self._over = self._notes.broken = True
         if self._notes.wish.algorithm:  # a digest is of all bytes of the file
             while self._source.take():

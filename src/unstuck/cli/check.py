@@ -54,19 +54,25 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("paths", nargs="+", metavar="PATH", help="file, glob, brace range, folder, manifest or address")
     add("--decode", action="store_true", help="really decode images, JSON, text and arrays inside of archives")
     add("--sample", type=share, metavar="N%", help="read so many of the files whole, and of the others the ends only")
-    add("--ranks", type=count, metavar="N", help="are there enough shards and row groups for so many ranks?")
-    add("--workers", type=count, metavar="M", help="and for so many workers in each")
-    add("--batch-tokens", type=count, metavar="N", help="tokens of a batch (B × T + 1): how many documents it takes")
+    add("--ranks", type=some, metavar="N", help="are there enough shards and row groups for so many ranks?")
+    add("--workers", type=some, metavar="M", help="and for so many workers in each")
+    add("--batch-tokens", type=some, metavar="N", help="tokens of a batch (B × T + 1): how many documents it takes")
     add("--against", metavar="MANIFEST", help="compare with a manifest: ours, an index, sha256sum's, counts, a list")
     add("--write-manifest", metavar="FILE", help="write sizes, samples and checksums, to compare with later")
     add("--quarantine", metavar="FILE", help="write the names of bad samples, and print filters for your loader")
     add("--resume", action="store_true", help="go on with a check of the same that was interrupted")
-    add("--processes", type=count, metavar="N", help="that read at the same time (default: one for each processor)")
+    add("--processes", type=some, metavar="N", help="that read at the same time (default: one for each processor)")
     add("--on", metavar="ray[://ADDRESS]", help="read on a Ray cluster, started here if none runs; needs unstuck[ray]")
     add("--run-dir", type=Path, default=Path("unstuck-runs"), metavar="DIR", help="where its report is kept")
     add("--replace", action="store_true", help="let --write-manifest and --quarantine overwrite what is there")
     add("--json", action="store_true", help="print the report as JSON")
     add("--with-evidence", action="store_true", help="with --json: put what was seen in")
+
+
+def some(text: str) -> int:
+    if not count(text):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number, 1 or more")
+    return count(text)
 
 
 def share(text: str) -> float:

@@ -61,6 +61,7 @@ class DataFile(msgspec.Struct, frozen=True, omit_defaults=True):
     samples: int | None = None  # that training would get of it
     members: int | None = None  # files of an archive, arrays of a container
     row_groups: int | None = None
+    tail: int = 0  # zeros at the end of an archive
     decoded: int = 0  # samples, or members, that were really decoded
     groups: list[Group] = []  # of samples, by the parts they have; the most frequent first
     columns: dict[str, str] = {}  # names and types

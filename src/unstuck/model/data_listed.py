@@ -21,16 +21,20 @@ def absent(evidence: Evidence) -> list[Listed]:
     data = evidence.data
     if data is None or data.manifest is None or data.stopped:
         return []
-    known, gone = {one.path for one in listed(evidence).values()}, set(data.absent)
+    entries = listed(evidence)
+    known, gone = {one.path for one in entries.values()}, set(data.absent)
     summed_up = {one.path for one in data.folders}  # files of these are not known one by one
+    # Folders of the manifest, by where their files are now: data is moved, and lists are kept elsewhere.
+    moved = {folder_of(one.path): folder_of(path) for path, one in entries.items()}
     return [
         one
         for one in data.manifest.files
         if one.path not in known
-        and (one.path in gone or (folder_of(one.path) not in summed_up and _asked_for(one.path, data)))
+        and (one.path in gone or _belongs(moved.get(folder_of(one.path), folder_of(one.path)), summed_up, data))
     ]
 
 
-def _asked_for(path: str, data: Data) -> bool:
-    """A folder that it belongs to was asked for."""
-    return any(path.startswith(f"{one.rstrip('/')}/") for one in data.asked.paths)
+def _belongs(folder: str, summed_up: set[str], data: Data) -> bool:
+    """It, or a folder that it lies in, was asked for as a whole."""
+    inside = any(f"{folder}/".startswith(f"{one.rstrip('/')}/") or one in (".", "./") for one in data.asked.paths)
+    return inside and folder not in summed_up

@@ -12,6 +12,8 @@ from .evidence import Evidence
 from .faults import Bad, incomplete
 from .phrases import many
 
+# Samples with such a fault are there, and are counted, though they are of no use.
+COUNTED = ("image", "undecodable", "zeros", "tar-apart", "tar-duplicate", "manifest")
 ENOUGH = 3  # siblings that must be whole
 ALIKE = 0.8  # of them that must have the same number: then every shard was meant to have it
 
@@ -37,7 +39,9 @@ def _loss(bad: Bad, promised: int | None, usual: dict[str, Loss]) -> Loss | None
     if promised is not None and promised > have:
         return Loss(promised - have, promised, "the manifest")
     if bad.lost is not None:
-        return Loss(bad.lost, have + bad.lost)
+        counted = sum(one.lost or 0 for one in bad.faults if one.kind in COUNTED) if bad.file.format != "jsonl" else 0
+        counted = counted * bad.total // len(bad.faults)
+        return Loss(bad.lost, max(have + bad.lost - counted, bad.lost))
     known = usual.get(bad.file.path)
     return known._replace(lost=known.of - have) if known is not None and known.of > have else None
 

@@ -46,7 +46,8 @@ def too_few(evidence: Evidence, formats: tuple[str, ...]) -> TooFew | None:
         return None
     files = [one for one in _for_training(evidence) if one.format in formats]
     found = TooFew(files, max(data.asked.ranks or 1, 1), max(data.asked.workers or 1, 1))
-    return found if files and len(files) < found.readers else None
+    parts = sum(max(one.row_groups or 1, 1) for one in files)  # many loaders deal out row groups
+    return found if files and parts < found.readers else None
 
 
 def few_groups(evidence: Evidence) -> FewGroups | None:

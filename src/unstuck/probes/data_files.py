@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import os
 import time
-from collections.abc import Iterator
 from contextlib import suppress
 
 import msgspec
@@ -17,15 +16,17 @@ from ..model.checked import Asked, Data
 from ..model.evidence import Evidence
 
 MOST = 6  # files: the first that made trouble
-SECONDS = 1.0  # a verdict is wanted two seconds after a crash
+SECONDS = 2.0  # a verdict is wanted soon after a crash; pyarrow alone takes half a second to be there
 SIBLINGS, LOOKED = 3, 100  # files beside each that are looked at, and among how many they are looked for
 OURS = (".py", ".pyc", ".so")
 
 
 def added(evidence: Evidence) -> Evidence:
     """With what reading them shows, as far as there is time for it."""
-    here = evidence.run.host == os.uname().nodename
-    paths = list(dict.fromkeys(_suspects(evidence)))[:MOST] if here else []
+    if evidence.run.host != os.uname().nodename:
+        return evidence
+    named = _here(evidence, _of_errors(evidence))
+    paths = list(dict.fromkeys([*named, *_here(evidence, _short(evidence))]))[:MOST]
     if not paths:
         return evidence
     with Crew(1, until=time.monotonic() + SECONDS) as crew:
@@ -33,8 +34,10 @@ def added(evidence: Evidence) -> Evidence:
         tasks += [Task([path], Wish(whole=False)) for path in _beside(paths)]
         files = [one.file for one in crew.read(tasks, lambda _: None)]
     known = [one for one in files if one.format or one.faults]
-    data = Data(Asked(paths, decode=True), files=known, of_run=True)
-    return msgspec.structs.replace(evidence, data=data) if known else evidence
+    left = [path for path in named[:MOST] if path not in {one.path for one in files}]
+    stopped = f"{left[0]} was not read to its end in {SECONDS:.0f} s: `unstuck check` reads it" if left else ""
+    data = Data(Asked(paths, decode=True), files=known, of_run=True, stopped=stopped)
+    return msgspec.structs.replace(evidence, data=data) if known or left else evidence
 
 
 def _beside(paths: list[str]) -> list[str]:
@@ -48,14 +51,19 @@ def _beside(paths: list[str]) -> list[str]:
     return list(found)[len(paths) :]
 
 
-def _suspects(evidence: Evidence) -> Iterator[str]:
-    """Those of errors first; then files that gave fewer samples than others, which is all that a silent cut shows."""
+def _of_errors(evidence: Evidence) -> list[str]:
     recorded = evidence.recording or []
-    lists = [shards for process in recorded for shards in process.shards]
-    named = [error.path for one in lists for error in one.errors]
-    named += [path for one in recorded for failure in one.failures for path in failure.paths]
-    short = sorted((each for one in lists for each in one.short), key=lambda each: each.samples)
-    for name in (*named, *(each.path for each in short)):
-        path = os.path.join(evidence.run.cwd, name.removeprefix("file:"))
-        if os.path.isfile(path) and not path.endswith(OURS):
-            yield path
+    found = [error.path for one in recorded for shards in one.shards for error in shards.errors]
+    return found + [path for one in recorded for failure in one.failures for path in failure.paths]
+
+
+def _short(evidence: Evidence) -> list[str]:
+    """Files that gave fewer samples than others: that is all that a silent cut shows."""
+    found = [each for one in evidence.recording or () for shards in one.shards for each in shards.short]
+    return [each.path for each in sorted(found, key=lambda each: each.samples)]
+
+
+def _here(evidence: Evidence, names: list[str]) -> list[str]:
+    """Those that are data files of this machine."""
+    paths = [os.path.join(evidence.run.cwd, name.removeprefix("file:")) for name in dict.fromkeys(names)]
+    return [path for path in paths if os.path.isfile(path) and not path.endswith(OURS)]

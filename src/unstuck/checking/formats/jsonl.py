@@ -7,7 +7,7 @@ from typing import IO
 from ..alone import first_fault
 from ..documents.balance import Balance
 from ..documents.json_text import begins, hole, wrong
-from ..documents.lines import LONGEST, Block, blocks
+from ..documents.lines import Block, blocks
 from ..documents.records import Records
 from ..noting import Notes
 from ..reading import HEAD, Stream
@@ -72,9 +72,6 @@ def _note_long(long: _Long, records: Records, notes: Notes) -> None:
         at, until = long.hole
         what = f"{until - at:,} zero bytes stand in line {line:,}, where JSON should"
         notes.fault("zeros", what, at=at, until=until, row=line, lost=1)
-    elif long.at:
-        what = f"line {line:,} has {length:,} bytes; no record has more than {LONGEST:,}"
-        notes.fault("hostile", what, at=long.at, until=long.until, row=line, lost=1)
     elif long.balance.wrong():
         what = f"line {line:,} of {length:,} bytes is not whole: {long.balance.wrong()}"
         notes.fault("cut", what, at=long.until, row=line, lost=1)

@@ -127,7 +127,8 @@ class _Archive:
             self._long[b"path" if header.kind == LONG_NAME else b"linkpath"] = data.partition(b"\0")[0]
         elif header.kind in (PAX, b"X"):
             found = pax(data)
-            if found is None:
+            self._long[b""] = b""  # there is one, whatever it says
+            if not found:
                 what = f"the extended header at byte {window.offset:,} is damaged: readers raise, or lose the name"
                 self._notes.fault("damaged", what, at=window.offset)
             self._long.update(found or {})
@@ -211,6 +212,7 @@ class _Archive:
 
     def _ends(self, start: int, end: int) -> None:
         """With zeros, as it should; but not with any number of them."""
+        self._notes.facts(tail=end - start)
         if end - start > PADDING:
             what = f"its last {end - start:,} bytes are zeros, more than any writer puts there: they were never written"
             self._notes.fault("zeros", what, at=start, until=end)
@@ -223,9 +225,10 @@ class _Archive:
             return
         kind, what, at = self._stopped
         self._behind.end()
-        lost = self._behind.samples
-        behind = f"; {lost:,} samples stand behind it" if lost else "; what stands behind it cannot be read either"
-        self._notes.fault(kind, f"{what}{behind}", at=at, until=self._until, lost=max(lost, 1))
+        again = self._behind.first != "" and self._behind.first == self._members.now  # the rest of a sample
+        lost = self._behind.samples - again
+        behind = f"; {lost:,} samples stand behind it" if lost else "; what stands behind it is no whole sample"
+        self._notes.fault(kind, f"{what}{behind}", at=at, until=self._until, lost=lost or None)
 
 
 def _no_end(notes: Notes, at: int) -> None:

@@ -14,7 +14,7 @@ EXTENSIONS = (LONG_NAME, LONG_LINK, PAX, PAX_GLOBAL, b"X")
 # What has no data whatever its size says, as Python's tarfile sees it: links, devices, folders, pipes.
 WITHOUT_DATA = (b"1", b"2", b"3", b"4", b"5", b"6")
 BASE = 65521  # of Adler-32, whose lower half is the sum of all bytes: fifty times faster than adding them up here
-LARGEST = 1 << 62
+LARGEST = 1 << 63
 
 
 class Header(NamedTuple):

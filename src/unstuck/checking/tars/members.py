@@ -14,6 +14,7 @@ from .samples import Samples
 from .window import Window
 
 RUN = bytes(512)  # zeros: less of them may be anything
+HOLE = bytes(4)  # zeros in text: UTF-16 has one at a time, UTF-32 three
 TEXTS = (".txt", ".text", ".json", ".jsonl", ".caption", ".cls", ".csv", ".tsv", ".xml", ".html", ".md", ".yaml")
 MOST = 256 << 20  # bytes of a member that is decoded: a larger one would need too much memory
 STRIDE = 509  # every so many bytes are taken to tell whether two archives are the same
@@ -30,7 +31,7 @@ class Members:
         self._alike = 0
         self._closer = notes.wish.digests or notes.wish.decode
         self.total = 0
-        self.now = ""  # the sample of the newest member
+        self.now = self.first = ""  # the sample of the newest member, and of the first
 
     @property
     def samples(self) -> int:
@@ -41,6 +42,7 @@ class Members:
         """Passes over the data of a member, and gives how much of it is there."""
         self.total += 1
         self.now = self._samples.add(_text(header.name), 0)
+        self.first = self.first or self.now
         return self._window.pass_over(header.padded)
 
     def end(self) -> None:
@@ -82,7 +84,7 @@ class Members:
             self.now = self._samples.add(name, offset + start)
             if self._closer:
                 self._look_closer(name, self._window.view[start:end], offset + start)
-            if holes or start == end or (name.endswith(TEXTS) and buffer.find(0, start, end) >= 0):
+            if holes or start == end or (name.endswith(TEXTS) and buffer.find(HOLE, start, end) >= 0):
                 self._look_for_holes(name, start, end, offset + start)
 
     def _look_at(self, name: str, start: int, end: int, at: int) -> None:
@@ -95,7 +97,7 @@ class Members:
     def _look_for_holes(self, name: str, start: int, end: int, at: int) -> None:
         window = self._window
         if name.endswith(TEXTS):
-            found = window.buffer.find(0, start, end)
+            found = window.buffer.find(HOLE, start, end)
             if found >= 0:
                 self._zeros(name, found - start, at)
         elif window.buffer.find(RUN, start, end) >= 0:

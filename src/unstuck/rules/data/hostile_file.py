@@ -27,6 +27,8 @@ from ...model.finding import Finding, Remedy, Symptom
 from ...model.phrases import many
 from ...model.rule import rule
 
+UNPACKED = ' If an archive has to be unpacked, use `tar.extractall(path, filter="data")`, which refuses such members.'
+
 
 @rule(explains=Symptom.WRONG, needs=("data",))
 def check(evidence: Evidence) -> Iterator[Finding]:
@@ -40,8 +42,8 @@ def check(evidence: Evidence) -> Iterator[Finding]:
             found,
             f"{named(files)} {are} not safe to read: {found[0].first.what}{more}.",
             Remedy(
-                f"Find out where {listing(files)} came from before anything reads or unpacks it. If an archive has to "
-                'be unpacked, use `tar.extractall(path, filter="data")`, which refuses such members.',
+                f"Find out where {listing(files)} came from before anything reads or unpacks it."
+                + (UNPACKED if files[0].format == "tar" else ""),
                 listed_out(evidence),
             ),
         )

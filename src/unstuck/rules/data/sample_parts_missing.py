@@ -32,6 +32,7 @@ from ...model.finding import Finding, Remedy, Subject, Symptom
 from ...model.phrases import many, percent
 from ...model.rule import rule
 
+SERIES = 4  # of which it is told
 NEARLY_ALL = 0.9  # of the samples: a part that fewer have is optional
 
 
@@ -53,8 +54,7 @@ def check(evidence: Evidence) -> Iterator[Finding]:
         if file.groups and file.path not in damaged:
             folders.setdefault((folder_of(file.path), pattern_of(file.path)), []).append(file)
     found = [(files, own) for files in folders.values() if (own := _lacking(files))]
-    if found:
-        files, own = max(found, key=lambda each: sum(one.group.samples for one in each[1]))
+    for files, own in sorted(found, key=lambda each: -sum(one.group.samples for one in each[1]))[:SERIES]:
         yield _finding(own, _samples(files))
 
 

@@ -6,9 +6,9 @@ text in every record.
 
 ## Why it happens
 The program that writes the data was changed between two runs; pandas turns integers into floats where one is missing; a
-source calls the same thing by another name. `datasets` raises a CastError when it comes to the odd file. pyarrow takes
-the columns of the first file for those of all: what a later one lacks is null, and what it has besides is left out,
-without a word.
+source calls the same thing by another name. `datasets` raises a CastError at a column that is one too many. pyarrow
+takes the columns of the first file for those of all: what a later one lacks is null, and what it has besides is left
+out, without a word.
 
 ## What to do
 Write the odd files again with the columns of the others, or keep them in a folder of their own.
@@ -120,8 +120,8 @@ def _finding(odd: Odd, series: int) -> Finding:
         seen=list(_seen(odd)),
         remedy=Remedy(
             f"Write {listing(odd.files)} again with the columns of the others, or keep "
-            f"{'it' if count == 1 else 'them'} in another folder. `datasets` raises at such a "
-            "file; pyarrow takes the columns of the first file and fills in nulls without a word.",
+            f"{'it' if count == 1 else 'them'} in another folder. `datasets` raises at a "
+            "column that is one too many; where one is missing, it fills in nulls without a word, and so does pyarrow.",
             [_look(odd)],
         ),
         subject=Subject("file", first.path),

@@ -2,8 +2,8 @@
 
 ## What it looks at
 Every header of the archive with its checksum, and the blocks of zeros that mark its end. What stands behind a place
-that is no header is looked for and counted. Whether the other archives of the folder have an end mark; how many samples
-they have; what the manifest says.
+that is no header is looked for and counted. Whether the other archives of the folder have an end mark, and how long;
+how many samples they have; what the manifest says.
 
 ## Why it happens
 Python's tarfile, and webdataset with it, reads header after header. A block of zeros, a header whose checksum is wrong,
@@ -25,6 +25,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ...model.data_loss import cost
+from ...model.data_tails import long_tails
 from ...model.data_words import fetch, finding, named
 from ...model.evidence import Evidence
 from ...model.faults import NO_END, Bad, bad
@@ -37,7 +38,7 @@ KINDS = ("tar-bad-header", "tar-early-end", "tar-cut-header", NO_END)
 
 @rule(explains=Symptom.WRONG, needs=("data",), outranks=RAISED, behind=SWALLOWED)
 def check(evidence: Evidence) -> Iterator[Finding]:
-    found = bad(evidence, *KINDS)
+    found = [*bad(evidence, *KINDS), *long_tails(evidence)]
     if found:
         remedy = fetch(evidence, found, _unseen(found))
         yield finding(evidence, found, f"{_where(found)}{_lost(evidence, found)}.", remedy)
@@ -47,14 +48,18 @@ def _where(found: list[Bad]) -> str:
     name, first = named([one.file for one in found], "archive"), found[0].first
     if len(found) > 1:
         return f"{name} are read as if they ended early"
-    if first.kind in ("tar-bad-header", "tar-early-end"):
+    if first.kind in ("tar-bad-header", "tar-early-end", "zeros"):
         return f"Readers take byte {first.at or 0:,} of {name} for its end"
     how = "in the middle of a header" if first.kind == "tar-cut-header" else "without an end mark, between two members"
+    if not found[0].file.whole:
+        how = "without an end mark; only its end was read"
     return f"{name} ends at byte {found[0].file.size:,} {how}"
 
 
 def _lost(evidence: Evidence, found: list[Bad]) -> str:
     loss = cost(evidence, found)
+    if not all(one.file.whole for one in found):
+        return f": {loss or 'what stood behind it is lost'}"
     if loss:
         return f": {loss}, and no reader says so"
     return ": if anything stood behind it, it is lost, and no reader says so"

@@ -38,6 +38,7 @@ OPENED = 100  # files in all
 
 OUTRANKED = (
     "silent-rank-data-stall",
+    "workers-without-shards",
     "straggler-rank",
     "stuck-in-user-code",
     "worker-infinite-loop",
