@@ -71,8 +71,9 @@ class Inflated:
             self._end("hostile", f"{what}, which is not read on")
 
     def _end(self, kind: str, what: str) -> None:
-        # Only gzip gives all that stands before the damage, and nothing of what comes of it.
-        self._notes.fault(kind, what, at=self._given if self._kind == "gzip" else None)
+        # Only gzip gives all that stands before damage, and nothing of what comes of it.
+        known = kind != "damaged" or self._kind == "gzip"
+        self._notes.fault(kind, what, at=self._given if known else None)
         self._over = self._notes.broken = True
         if self._notes.wish.algorithm:  # a digest is of all bytes of the file
             while self._source.take():

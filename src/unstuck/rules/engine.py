@@ -88,8 +88,6 @@ def _above(name: str, present: set[str]) -> list[str]:
 
 def _takes_over(rule: Rule, other: Rule) -> bool:
     """It gives the reason that the other has found in a trial; neither does so for the other."""
-    if rule.name in other.outranks:
-        return False
     return other.explains in rule.outranks and not any(isinstance(one, Symptom) for one in other.outranks)
 
 

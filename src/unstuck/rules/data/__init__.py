@@ -5,9 +5,6 @@ The same rules judge files that were checked on purpose and files that a recorde
 
 from __future__ import annotations
 
-RAISED = (
-    "worker-python-exception",
-    "uncaught-exception",
-    "fails-on-sample",
-)  # what such a file does to a run: its reason is the file
+# What such a file does to a run: its reason is the file.
+RAISED = ("worker-python-exception", "uncaught-exception")
 SWALLOWED = ("handler-drops-shard-rest", "shard-read-errors")  # these know of the same file what it cost the run
