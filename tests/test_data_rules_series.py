@@ -239,6 +239,7 @@ def test_row_groups_are_counted_against_ranks_by_the_file_that_has_most():
     assert names(checked(*files)) == []
 
 
+@pytest.mark.scenario
 def test_twenty_thousand_files_are_judged_within_seconds():
     files = [file(f"d/s-{i:06d}.tar", *([BEHIND] if i % 100 == 0 else []), alike=f"{i}") for i in range(20_000)]
     manifest = Manifest("d/m.json", [Listed(one.path, samples=50) for one in files])

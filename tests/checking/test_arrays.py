@@ -72,6 +72,7 @@ def test_every_cut_of_an_array_is_reported(name, tmp_path):
         assert npy.decoded(short) != ""
 
 
+@pytest.mark.scenario
 def test_an_altered_header_is_judged_as_numpy_does(tmp_path):
     data = HEALTHY["features"]
     for at, bad in flips(data[:128], 400):

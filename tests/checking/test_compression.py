@@ -113,6 +113,7 @@ def test_no_altered_byte_alters_the_content_unnoticed(kind):
             assert faults or found == LINES, f"byte {at}"
 
 
+@pytest.mark.scenario
 def test_what_comes_before_damage_in_a_gzip_file_is_given_to_the_byte():
     data = gzip.compress(LINES)
     for _, bad in flips(data, 25):

@@ -199,6 +199,7 @@ def test_a_long_record_is_judged_without_making_objects_of_it(tmp_path, monkeypa
     assert kinds(tmp_path, "lines.jsonl", LINES + long[:9000] + b"\n" + long + LINES) == ["undecodable"]
 
 
+@pytest.mark.scenario
 @pytest.mark.parametrize("end", [b"", b"\n"])
 def test_a_document_in_one_long_line_is_whole_or_cut(end, tmp_path, monkeypatch):
     monkeypatch.setattr(lines, "LONGEST", 1 << 18)
@@ -226,6 +227,7 @@ def test_a_broken_first_line_leaves_them_json_lines(tmp_path):
     assert (file.format, file.samples, [one.row for one in file.faults]) == ("jsonl", 19, [1])
 
 
+@pytest.mark.scenario
 def test_a_document_is_judged_at_every_cut(tmp_path):
     data = json.dumps(
         [{"file": f"{at}.jpg", "ok": True, "none": None, "s": "é\n"} for at in range(12)], indent=1

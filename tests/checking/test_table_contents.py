@@ -90,6 +90,7 @@ def test_texts_of_a_single_zero_character_are_no_lost_block(tmp_path):
     assert kinds(tmp_path, NAME, data) == []
 
 
+@pytest.mark.scenario
 def test_text_that_is_the_same_in_every_row_is_unfolded_in_small_batches(tmp_path, monkeypatch):
     """A prompt of 20,000 characters in each of 5,000 rows takes some hundred bytes on disk, and 100 MB in memory."""
     data = parquet(

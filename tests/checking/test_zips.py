@@ -96,6 +96,7 @@ def test_every_cut_of_an_npz_is_reported(save, tmp_path):
             assert npz.decoded(short) != ""
 
 
+@pytest.mark.scenario
 @pytest.mark.parametrize("save", [np.savez, np.savez_compressed])
 def test_no_altered_byte_of_an_npz_alters_an_array_unnoticed(save, tmp_path):
     data = zipped(save)
