@@ -24,8 +24,10 @@ from ..trials.scenarios import Scenario, all_scenarios
 from ..trials.scenarios import run as run_scenario
 from ..trials.surroundings import Unavailable
 from ..views.as_json import render
+from ..views.checks import show_check
 from ..views.terminal import console_for, show
 from .main import COULD_NOT_LOOK, FOUND
+from .target import show_trial
 
 DEFAULT = "worker-python-exception"
 
@@ -53,7 +55,12 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _command(scenario: Scenario) -> str:
-    return " ".join(["python", *scenario.launch, scenario.path.name])
+    if scenario.check:
+        return f"python {scenario.path.name} && unstuck check {' '.join(scenario.check)}"
+    if scenario.trial:
+        command, name, *options = scenario.trial
+        return " ".join(["unstuck", command, *([f"{scenario.path.name}:{name}"] if name != "-" else []), *options])
+    return " ".join(["unstuck run -- python", *scenario.launch, scenario.path.name])
 
 
 def _play(scenario: Scenario, arguments: argparse.Namespace) -> int:
@@ -61,13 +68,17 @@ def _play(scenario: Scenario, arguments: argparse.Namespace) -> int:
         # As a script of the user's own: inside the installed package it would pass for library code.
         scenario = scenario._replace(path=Path(shutil.copy(scenario.path, base)))
         if not arguments.json:
-            print(f"{scenario.about}\n$ unstuck run -- {_command(scenario)}\n", file=sys.stderr, flush=True)
+            print(f"{scenario.about}\n$ {_command(scenario)}\n", file=sys.stderr, flush=True)
         try:
             outcome = run_scenario(scenario, Path(base), arguments.python, quiet=arguments.json)
         except Unavailable as reason:
             raise UserError(f"{scenario.name} cannot be shown here", f"it {reason}") from reason
         if arguments.json:
             print(render(msgspec.structs.replace(outcome.report, evidence=None)))
+        elif scenario.check:
+            show_check(outcome.report, console_for(sys.stderr))
+        elif scenario.trial:
+            show_trial(outcome.report, console_for(sys.stderr), "")
         elif "container" in scenario.surroundings:
             print("\nThe watcher is gone with the run. Judged afterwards:\n$ unstuck why RUN\n", file=sys.stderr)
             show(outcome.report, console_for(sys.stderr))
