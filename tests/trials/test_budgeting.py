@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from unstuck.model.budgets import IMPOSSIBLE, SAFE, TIGHT, Loaded, Needs, Shuffle
+from unstuck.trials import growth
 from unstuck.trials.advising import advised
 from unstuck.trials.budgeting import Plan, budget, grade, needs_of
 from unstuck.trials.room import Room
@@ -80,11 +81,28 @@ def test_forked_workers_copy_python_objects_and_spawned_ones_everything():
 
 
 def test_holes_are_what_a_busy_worker_took_beyond_what_it_held():
-    measured = needs(10 * MB, grown=160 * MB, grown_batch=8)  # it held eight samples: twice as much was taken
+    measured = needs(10 * MB, grown=[(64, 160 * MB)], grown_batch=8)  # it held eight samples: twice as much was taken
 
     found = budget(measured, Plan(workers=4, batch=8), PLENTY)
 
     assert term(found, "holes") == term(found, "being made")
+
+
+@pytest.mark.parametrize(
+    ("facts", "expected"),
+    [
+        ({}, 100),  # nobody knows where it ends: as far as was seen
+        ({"in_a_pass": 8 * 4 * 16}, 40),  # each of four workers hands over sixteen batches, and ends
+        ({"in_a_pass": 8 * 4 * 16, "lasting": True}, 100),  # and here it goes on with the next pass
+        ({"settles": 128}, 180),  # it grows on as it went, until torch cleans up
+    ],
+)
+def test_a_worker_grows_with_every_batch_that_it_hands_over(facts, expected):
+    measured = needs(grown=[(8, 10 * MB), (16, 40 * MB), (32, 60 * MB), (64, 100 * MB)], grown_batch=8, **facts)
+
+    batches = growth.batches_of_one(measured, 4, 8)
+
+    assert growth.after(measured, batches) == expected * MB
 
 
 def test_all_of_it_is_there_once_for_every_rank_of_the_node():

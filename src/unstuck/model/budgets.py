@@ -52,9 +52,12 @@ class Needs(msgspec.Struct, frozen=True, omit_defaults=True):
     largest: str = ""  # attribute of the dataset with most of the objects
     shuffles: list[Shuffle] = []
     method: str = ""  # fork, spawn, forkserver
-    grown: int | None = None  # most that a busy worker took above that, with batches of `grown_batch` …
-    grown_batch: int = 1
+    grown: list[tuple[int, int]] = []  # after so many batches, the most that a busy worker had taken above that, with …
+    grown_batch: int = 1  # … batches of so many samples …
     grown_buffers: list[int] = []  # … and so many elements in each of its shuffle buffers
+    settles: int = 0  # batches after which it takes no more; 0: not known
+    in_a_pass: int | None = None  # samples that all workers load in a pass; None: no end in sight
+    lasting: bool = False  # workers go on with the next pass
     measured: bool = True  # else given as numbers
 
 

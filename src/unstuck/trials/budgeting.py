@@ -15,6 +15,7 @@ from msgspec.structs import replace
 from ..model.budgets import IMPOSSIBLE, SAFE, TIGHT, Budget, Loaded, Needs, Shuffle, Term
 from ..model.phrases import many, size
 from ..model.recorded import Loader
+from . import growth
 from .room import Room
 
 # Of what may be used: a fifth because the prediction may be so much off (benchmarks/budget.py), a tenth for what is no
@@ -169,20 +170,22 @@ def _buffer(one: Shuffle, plan: Plan) -> Term:
 
 
 def _holes(needs: Needs, plan: Plan) -> Iterator[Term]:
-    """What the allocator leaves between samples that come and go, as one busy worker showed it.
+    """What the allocator leaves between things that come and go, as one busy worker showed it.
 
-    It does not grow with the batch: the C library fills up to a certain size, and then uses its holes again.
+    It does not grow with the batch, but with the number of batches: see growth.py.
     """
-    if needs.grown is None:
+    if not needs.grown:
         return
     then = plan._replace(workers=1, ranks=1, batch=needs.grown_batch if plan.batched else 1)
     filled = [replace(one, elements=count) for one, count in zip(needs.shuffles, needs.grown_buffers, strict=False)]
     parts = [*_made(needs, then), *(_buffer(one, then) for one in filled if one.element)]
     held = sum(one.size for one in parts if one.name != "decoding") + _extra(needs, 0)
-    beyond = max(needs.grown - held, 0)
-    who = many(plan.workers, "worker") if plan.workers else "the main process"
-    how = f"{who} × {size(beyond)} that a busy one took beyond what it held: the allocator leaves holes"
-    yield Term("holes", plan.makers * beyond, how, needs.measured)
+    batches = growth.batches_of_one(needs, plan.workers, plan.batch)
+    beyond = max(growth.after(needs, batches) - held, 0)
+    who, seen = many(plan.workers, "worker") if plan.workers else "the main process", needs.grown[-1][0]
+    how = f"{who} × {size(beyond)} that a busy one takes beyond what it holds, after {many(batches, 'batch')}"
+    how += f" ({seen} were tried)" if seen < batches else ""
+    yield Term("holes", plan.makers * beyond, f"{how}: the allocator leaves holes", needs.measured)
 
 
 def _copies(needs: Needs, plan: Plan) -> Iterator[Term]:
@@ -234,10 +237,21 @@ def needs_of(facts: dict[str, Any]) -> Needs:
         largest=dataset.get("largest", ""),
         shuffles=msgspec.convert(facts.get("shuffles") or [], list[Shuffle]),
         method=facts.get("method", ""),
-        grown=busy.get("grown") or None,
+        grown=msgspec.convert(busy.get("grown") or [], list[tuple[int, int]]),
         grown_batch=busy.get("batch", 1),
         grown_buffers=busy.get("buffers", []),
+        settles=busy.get("settles", 0),
+        in_a_pass=_in_a_pass(facts.get("loader") or {}, busy),
+        lasting=bool((facts.get("loader") or {}).get("persistent_workers")),
     )
+
+
+def _in_a_pass(loader: dict[str, Any], busy: dict[str, Any]) -> int | None:
+    """Samples; whole batches, where the dataset gives these. A stream tells by its end, where one worker came to it."""
+    if loader.get("length") is not None and not loader.get("iterable"):
+        whole = loader.get("batch_sampler") is None
+        return int(loader["length"]) * (1 if whole else loader.get("batch_size") or 1)
+    return busy.get("in_a_pass")
 
 
 def plan_of(loader: Loader, **wishes: int | None) -> Plan:

@@ -11,7 +11,7 @@ import time
 from types import TracebackType
 
 WANTED = re.compile(rb"^(VmHWM|VmRSS|RssAnon|RssFile|RssShmem):\s+(\d+) kB", re.MULTILINE)
-OF_ROLLUP = re.compile(rb"^(Pss_Anon|Anonymous):\s+(\d+) kB", re.MULTILINE)
+ANONYMOUS = re.compile(rb"^Anonymous:\s+(\d+) kB", re.MULTILINE)
 RESET = b"5"  # into clear_refs: the highest mark of resident memory begins anew
 EVERY = 0.002  # seconds between two looks where the kernel keeps no mark
 
@@ -85,25 +85,32 @@ def status(pid: int | str = "self") -> dict[str, int]:
 
 
 def own(pid: int | str = "self") -> int:
-    """Private memory of a process, without what it shares with the one other process that forked it.
+    """Private memory that no other process has: nothing that it shares with the one that forked it, or a third.
 
-    The kernel tells all of it, and its share: of what two have together, half.
+    A mapping that is shared is /dev/shm, and a file's own pages are clean.
     """
-    found = _rollup(pid)
-    return max(2 * found.get(b"Pss_Anon", 0) - found.get(b"Anonymous", 0), 0)
+    total, mapped = 0, b""
+    for line in _lines(pid):
+        name, _, value = line.partition(b":")
+        if name == b"Private_Dirty" and mapped.endswith(b"p"):
+            total += int(value.split()[0]) << 10
+        elif b"-" in line.partition(b" ")[0]:
+            mapped = line.split(None, 2)[1]
+    return total
 
 
 def anonymous(pid: int | str = "self") -> int:
     """All memory of a process that is no file's, shared with a parent or not."""
-    return _rollup(pid).get(b"Anonymous", 0)
+    found = ANONYMOUS.search(b"\n".join(_lines(pid, "smaps_rollup")))
+    return int(found[1]) << 10 if found else 0
 
 
-def _rollup(pid: int | str) -> dict[bytes, int]:
+def _lines(pid: int | str, file: str = "smaps") -> list[bytes]:
     try:
-        with open(f"/proc/{pid}/smaps_rollup", "rb") as file:
-            return {name: int(value) << 10 for name, value in OF_ROLLUP.findall(file.read())}
+        with open(f"/proc/{pid}/{file}", "rb") as opened:
+            return opened.read().splitlines()
     except OSError:  # it has ended
-        return {}
+        return []
 
 
 def give_back() -> None:

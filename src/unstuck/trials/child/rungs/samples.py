@@ -13,7 +13,7 @@ from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
-from .. import choosing, collating, dataset_object, shuffles, worker_cost
+from .. import choosing, collating, dataset_object, fresh, shuffles, worker_cost
 from ..meter import Meter, anonymous, give_back
 from ..opened_files import OpenedFiles
 from ..opening import opened
@@ -42,10 +42,20 @@ def run(request: dict[str, Any], facts: Facts) -> None:
     buffers = shuffles.opened(loader.dataset) if stream else []
     asked = options.get("worker", 0)
     worker = loader.num_workers if asked is None else asked
-    if worker:
-        worker_cost.idle(loader, facts, options.get("seconds", SECONDS))
-    until = time.monotonic() + options.get("seconds", SECONDS)
-    kept = _load(loader, options, facts, until, buffers)
+    seconds = options.get("seconds", SECONDS)
+    if not worker:
+        _measure(loader, options, facts, seconds, buffers)
+        return
+    told = facts.beside("busy")
+    with fresh.copied(partial(worker_cost.once, loader, buffers, worker, seconds, told)) as ask:
+        worker_cost.idle(loader, facts, seconds)
+        held = _measure(loader, options, facts, seconds, buffers)
+        worker_cost.busy(ask, told, facts, seconds, held, [one.element for one in buffers])
+
+
+def _measure(loader: Any, options: dict[str, Any], facts: Facts, seconds: float, buffers: list[Any]) -> int:
+    """Samples, a batch of them, and the dataset itself. Bytes of the largest sample."""
+    kept = _load(loader, options, facts, time.monotonic() + seconds, buffers)
     if options.get("batch"):
         _batch(loader, kept, facts)
     held = max((sizes_of(one).held for one in kept), default=0)
@@ -53,8 +63,7 @@ def run(request: dict[str, Any], facts: Facts) -> None:
     if options.get("memory"):
         facts.put(doing="measuring the dataset", dataset=dataset_object.holdings_of(loader.dataset).facts())
         facts.put(doing="")
-    if worker:
-        worker_cost.busy(loader, facts, options.get("seconds", SECONDS), buffers, held)
+    return held
 
 
 def _load(loader: Any, options: dict[str, Any], facts: Facts, until: float, buffers: list[Any]) -> list[Any]:
