@@ -36,7 +36,7 @@ class Case(NamedTuple):
     about: str
     kwargs: dict[str, object] = {}  # noqa: RUF012  (never changed)
     seconds: float = 0.15  # of a training step
-    steps: int = 10_000  # the whole pass: a worker takes more with every batch, until torch cleans up
+    steps: int = 10_000  # whole passes: a worker takes more with every batch, until torch cleans up
 
 
 CASES = (

@@ -56,3 +56,43 @@ def test_a_real_loader_is_measured_and_asked_what_if(tmp_path):
     assert 1 <= sizes["being made"] / (5 * 3 * shipped) < 1.05
     assert sizes["main process"] > 50 << 20
     assert budget["grade"] == "safe"
+
+
+@pytest.mark.scenario
+def test_a_worker_is_taken_as_large_as_its_share_of_a_pass_makes_it(tmp_path):
+    kwargs = json.dumps({"root": str(tmp_path), "batch": 8, "length": 256})
+
+    ended = asked(f"{LOADERS}:images", "--kwargs", kwargs, "--json", "--run-dir", str(tmp_path / "runs"))
+
+    terms = {one["name"]: one["how"] for one in json.loads(ended.stdout)["trial"]["budget"]["terms"]}
+    assert "after 16 batches: the allocator leaves holes" in terms["holes"]  # of 32, which 2 workers share
+
+
+LATE = """
+import torch
+from torch.utils.data import DataLoader, Dataset
+
+class Broken(Dataset):
+    def __len__(self):
+        return 200
+
+    def __getitem__(self, index):
+        if index == 77:
+            raise KeyError(index)
+        return torch.zeros(100)
+
+def loader():
+    return DataLoader(Broken(), batch_size=4, num_workers=2)
+"""
+
+
+@pytest.mark.scenario
+def test_a_sample_that_fails_only_in_the_busy_worker_is_named_and_what_is_known_is_told(tmp_path):
+    (tmp_path / "late.py").write_text(LATE)
+
+    ended = asked(f"{tmp_path}/late.py:loader", "--json", "--run-dir", str(tmp_path / "runs"))
+
+    report = json.loads(ended.stdout)
+    assert (ended.returncode, report["findings"][0]["rule"]) == (1, "fails-on-sample")
+    assert report["findings"][0]["cause"].startswith("Sample 77 of Broken fails")
+    assert report["trial"]["budget"]["grade"] == "safe"

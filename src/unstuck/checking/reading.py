@@ -37,6 +37,15 @@ class Stream:
             have += got
         return have
 
+    def again(self, offset: int, count: int) -> bytes:
+        """Bytes of the file itself that were read before; its place does not change."""
+        place = self.raw.tell()
+        try:
+            self.raw.seek(offset)
+            return _filled(self.raw.read, count)
+        finally:
+            self.raw.seek(place)
+
     def _raw_into(self, into: memoryview) -> int:
         began = perf_counter()
         got: int = self.raw.readinto(into) or 0  # type: ignore[attr-defined]

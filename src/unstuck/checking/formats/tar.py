@@ -50,10 +50,14 @@ def glance(raw: IO[bytes], notes: Notes) -> None:
 
 
 def read(stream: Stream, notes: Notes) -> None:
-    archive = _Archive(Window(stream), notes)
-    while archive.plain_members() and archive.member():
-        pass
-    archive.close()
+    window = Window(stream)
+    archive = _Archive(window, notes)
+    try:
+        while archive.plain_members() and archive.member():
+            pass
+        archive.close()
+    finally:
+        window.close()
 
 
 class _Archive:

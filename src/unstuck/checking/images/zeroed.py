@@ -11,6 +11,11 @@ OTHER = re.compile(rb"[^\0]")
 BLOCK = len(RUN)
 
 
+def is_image(head: bytes) -> bool:
+    """Of a kind that zeros would tell of."""
+    return head.startswith((jpeg.MAGIC, png.MAGIC)) or webp.is_webp(head)
+
+
 def zeroed(data: bytes | memoryview) -> int | None:
     """Where they begin, or nothing: zeros in metadata, in padding and behind the picture harm nobody."""
     whole = bytes(data)

@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import zlib
+from itertools import compress
 from types import ModuleType
 
 from ..formats import of_member
-from ..images.zeroed import zeroed
+from ..images.zeroed import is_image, zeroed
 from ..noting import Notes, clean
 from .batches import Batch
 from .headers import Header
-from .samples import Samples
-from .window import Window
+from .samples import Samples, Split
+from .window import PIECE, Window
 
 RUN = bytes(512)  # zeros: less of them may be anything
+PART = bytes(256)  # of these, one half at least is in one piece
 HOLE = bytes(4)  # zeros in text: UTF-16 has one at a time, UTF-32 three
 TEXTS = (".txt", ".text", ".json", ".jsonl", ".caption", ".cls", ".csv", ".tsv", ".xml", ".html", ".md", ".yaml")
 MOST = 256 << 20  # bytes of a member that is decoded: a larger one would need too much memory
+LARGE = 1 << 18  # bytes of a member that is looked at in pieces, unless it is in the window with others
+HEAD = 16  # bytes by which an image is known
 STRIDE = 509  # every so many bytes are taken to tell whether two archives are the same
 
 
@@ -61,9 +65,9 @@ class Members:
         self._look_at_name(name, at)
         self.now = self._samples.add(name, at)
         self.total += 1
-        have = window.need(min(header.padded, window.size))
-        if header.padded > window.size:
+        if header.padded > LARGE:
             return self._large(header, name)
+        have = window.need(header.padded)
         if have < header.padded:
             return have
         self._look_at(name, window.at, window.at + header.size, at)
@@ -75,17 +79,31 @@ class Members:
         if not batch.names:
             return
         buffer, first, last = self._window.buffer, batch.starts[0], batch.next
-        offset, holes = self._window.offset - self._window.at, buffer.find(RUN, first, last) >= 0
+        self._window.ahead = self._window.size
+        offset = self._window.offset - self._window.at
         self._alike = zlib.crc32(buffer[first:last:STRIDE], self._alike)
         self.total += len(batch.names)
-        for name, start, end in zip(batch.names, batch.starts, batch.ends, strict=True):
-            if name[0] == "/" or ".." in name or not name.isprintable():
+        together = "".join(batch.names)
+        if ".." in together or "/" in together or not together.isprintable():
+            for name, start in zip(batch.names, batch.starts, strict=True):
                 self._look_at_name(name, offset + start)
+        split = [name.partition(".") for name in batch.names]
+        if not self._closer and not batch.holes and not self._holes_in_texts(split, batch):
+            self.now = self._samples.add_all(batch.names, split, [offset + start for start in batch.starts])
+            return
+        for name, start, end in zip(batch.names, batch.starts, batch.ends, strict=True):
             self.now = self._samples.add(name, offset + start)
             if self._closer:
                 self._look_closer(name, self._window.view[start:end], offset + start)
-            if holes or start == end or (name.endswith(TEXTS) and buffer.find(HOLE, start, end) >= 0):
-                self._look_for_holes(name, start, end, offset + start)
+            self._look_for_holes(name, start, end, offset + start)
+
+    def _holes_in_texts(self, split: Split, batch: Batch) -> bool:
+        texts = {part: f".{part}".endswith(TEXTS) for part in {part for _, _, part in split}}
+        if True not in texts.values():
+            return False
+        chosen = [texts[part] for _, _, part in split]
+        places = map(slice, compress(batch.starts, chosen), compress(batch.ends, chosen))
+        return HOLE in b" ".join(map(self._window.buffer.__getitem__, places))
 
     def _look_at(self, name: str, start: int, end: int, at: int) -> None:
         window = self._window
@@ -114,23 +132,37 @@ class Members:
             self._decode(name, data, at)
 
     def _large(self, header: Header, name: str) -> int:
-        """More than the window holds: piece by piece, or, where it is to be decoded, as a whole after all."""
+        """Piece by piece; what has to be seen as a whole is put together, or read again where zeros are in it."""
         window, wish, left = self._window, self._notes.wish, header.size
-        whole = bytearray() if wish.decode and header.size <= MOST else None
-        at, crc = window.offset, zlib.crc32(name.encode(*ANY))
-        while left and (have := min(window.need(1), left)):
-            piece = window.view[window.at : window.at + have]
-            crc = zlib.crc32(piece, crc) if wish.digests else 0
-            if whole is not None:
-                whole += piece
+        at, crc, text, hole = window.offset, zlib.crc32(name.encode(*ANY)), name.endswith(TEXTS), -1
+        window.ahead = PIECE
+        image, pieces = False, bytearray() if wish.decode and header.size <= MOST else None
+        while left and (have := min(window.some(), left)):
+            start, end = window.at, window.at + have
+            if left == header.size and is_image(bytes(window.view[start : min(start + HEAD, end)])):
+                image = True
+                pieces = bytearray() if window.passes_once and header.size <= MOST else pieces
+            self._alike = zlib.crc32(window.buffer[start:end:STRIDE], self._alike)
+            crc = zlib.crc32(window.view[start:end], crc) if wish.digests else 0
+            if hole < 0 and (image or text):
+                found = window.buffer.find(HOLE if text else PART, start, end)
+                hole = found - start + header.size - left if found >= 0 else -1
+            if pieces is not None:
+                pieces += window.view[start:end]
             window.skip(have)
             left -= have
         if left:
             return header.size - left
         if wish.digests:
             self._notes.member(name, self.now, at, crc)
-        if whole is not None:
-            self._decode(name, memoryview(whole), at)
+        if image and hole >= 0:
+            whole = pieces if pieces is not None else window.again(at, header.size) if header.size <= MOST else b""
+            place = zeroed(memoryview(whole)) if whole else None
+            hole = -1 if place is None else place
+        if hole >= 0:
+            self._zeros(name, hole, at)
+        if wish.decode and pieces is not None:
+            self._decode(name, memoryview(pieces), at)
         return header.size + window.pass_over(header.padded - header.size)
 
     def _zeros(self, name: str, found: int, at: int) -> None:

@@ -11,6 +11,7 @@ KINDS = 10_000  # ways to be put together that are told apart, for the same reas
 PARTS = 1_000  # of one sample
 GROUPS = 8  # ways to be put together that are kept
 SHARE = 0.1  # of the samples that come back: in an archive of anything, some files are called alike by chance
+Split = list[tuple[str, str, str]]
 
 
 class _Kind:
@@ -55,6 +56,55 @@ class Samples:
         if len(self._parts) < PARTS:
             self._parts.append(part)
         return key
+
+    def add_all(self, names: list[str], split: Split, places: list[int]) -> str:
+        """The same of many, one behind the other; those that are put together alike are counted at once.
+
+        `split`: names at their first dot, which may be the dot of a folder.
+        """
+        keys = [key for key, _, _ in split]
+        first = next((at for at, key in enumerate(keys) if key != self._key), len(keys))
+        alike = next((at for at in range(first, len(keys)) if keys[at] != keys[first]), len(keys)) - first
+        last = first + (len(keys) - first - 1) // alike * alike if alike else first  # the newest may go on
+        key = ""
+        for at in range(first):
+            key = self.add(names[at], places[at])
+        if last > first and not self._alike(keys[first : last + 1], [part for _, _, part in split[first:last]], alike):
+            last = first
+        elif last > first:
+            self.close()
+            self._key, self._at = keys[first], places[first]
+            self._count([part.lower() for _, _, part in split[first : first + alike]], keys[first:last:alike])
+            self._key = ""
+        for at in range(last, len(names)):
+            key = self.add(names[at], places[at])
+        return key
+
+    def _alike(self, keys: list[str], parts: list[str], each: int) -> bool:
+        """All are of so many members with the same endings, and none was there before. One key more than parts."""
+        kinds = [set(parts[at::each]) for at in range(each)]
+        endings = {part.lower() for kind in kinds for part in kind}
+        marks, firsts = {hash(key) for key in keys[:-1:each]}, keys[:-1:each]
+        return (
+            all(keys[at:-1:each] == firsts for at in range(1, each))
+            and keys[-1] != keys[-2]
+            and each <= PARTS
+            and len(endings) == each == sum(map(len, kinds))
+            and "" not in endings
+            and not any("/" in part for part in endings)
+            and all(key and key[-1] != "/" for key in firsts)
+            and len(marks) == len(firsts)
+            and len(self._seen) + len(marks) <= MOST
+            and self._seen.keys().isdisjoint(marks)
+            and hash(self._key) not in marks
+        )
+
+    def _count(self, parts: list[str], keys: list[str]) -> None:
+        order = tuple(parts)
+        kind = self._orders.get(order) or self._kind(order)
+        kind.count += len(keys)
+        self.count += len(keys)
+        self._seen.update(dict.fromkeys(map(hash, keys), kind))
 
     def close(self) -> None:
         """The sample is over: compare it with those before."""

@@ -8,33 +8,35 @@ the small things that a recording keeps lie between the user's, and with them th
 
 from __future__ import annotations
 
-import multiprocessing
+import os
+import signal
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
-from multiprocessing.connection import Connection
+from contextlib import contextmanager
+from multiprocessing import get_context
+from multiprocessing.connection import Connection, wait
 from typing import Any
 
-from torch.multiprocessing.spawn import start_processes
-
-Ask = Callable[..., None]
+FORKED = get_context("fork")
+PATIENCE = 20.0  # seconds: nobody sees progress there, and after 30 a trial counts as stuck
+Ask = Callable[..., bool]
 
 
 @contextmanager
 def copied(work: Callable[..., None]) -> Iterator[Ask]:
-    """Gives a function that has `work` done by a copy of the copy, and raises what it raised. Unasked, it just ends."""
-    here, there = multiprocessing.Pipe()
-    copy = start_processes(_waiting, (there, here, work), 1, join=False, start_method="fork")  # type: ignore[no-untyped-call]
+    """Gives a function that has `work` done by a copy of the copy, and tells if it was done in time. Then it ends."""
+    here, there = FORKED.Pipe()
+    FORKED.Process(target=_waiting, args=(there, here, work)).start()
     there.close()
 
-    def ask(*words: Any) -> None:
-        try:
-            here.send(words)
-            here.recv()
-        except (EOFError, OSError):
-            while not copy.join():  # it raises what the copy has failed with
-                pass
-            raise
+    def ask(*words: Any) -> bool:
+        if here.closed:
+            return False
+        here.send(words)
+        if here.poll(PATIENCE):
+            return bool(here.recv())
+        here.close()
+        return False
 
     try:
         yield ask
@@ -42,21 +44,43 @@ def copied(work: Callable[..., None]) -> Iterator[Ask]:
         here.close()
 
 
-def _waiting(_: int, there: Connection, here: Connection, work: Callable[..., None]) -> None:
+def _waiting(there: Connection, here: Connection, work: Callable[..., None]) -> None:
     here.close()  # or it would not see that the other side has ended
-    _workers_unrecorded()
-    with suppress(EOFError):
+    _unrecorded()
+    try:
         while True:
-            words = there.recv()
-            start_processes(_working, (work, words), 1, start_method="fork")  # type: ignore[no-untyped-call]
-            there.send("done")
+            there.send(_done(work, there.recv(), there))
+    except (EOFError, OSError):
+        return
 
 
-def _working(_: int, work: Callable[..., None], words: tuple[Any, ...]) -> None:
-    work(*words)
+def _done(work: Callable[..., None], words: tuple[Any, ...], asked: Connection) -> bool:
+    """By a copy of its own, so that this one stays as it is, whatever becomes of that."""
+    here, there = FORKED.Pipe(duplex=False)
+    process = FORKED.Process(target=_working, args=(there, work, words))
+    process.start()
+    there.close()
+    try:
+        if asked in wait([here, asked]):  # nobody waits for it any more
+            os.killpg(process.pid or 0, signal.SIGKILL)
+        return bool(here.recv())
+    except EOFError:
+        return False
+    finally:
+        process.join()
 
 
-def _workers_unrecorded() -> None:
+def _working(there: Connection, work: Callable[..., None], words: tuple[Any, ...]) -> None:
+    os.setpgid(0, 0)  # with its workers, it can be ended at once
+    try:
+        work(*words)
+    except Exception:  # noqa: BLE001  (whoever asked does it again, where it is recorded what fails)
+        there.send(False)  # noqa: FBT003
+    else:
+        there.send(True)  # noqa: FBT003
+
+
+def _unrecorded() -> None:
     inside = sys.modules.get("_unstuck_inside.process")
     if inside is not None:
         inside.process.folder = None

@@ -8,7 +8,7 @@ import statistics
 import time
 from typing import Any
 
-from . import usage
+from . import bursts, usage
 from .drawing import Endless, samples_of
 
 PRECISION = 0.02  # relative standard error that is enough
@@ -28,28 +28,34 @@ class Timed:
         began = time.perf_counter()
         self.loader, self.drawn, self.workers, self.step = loader, drawn, workers, step
         self.largest = 0  # bytes of a batch
+        self._waits: list[float] = []  # these three for every batch from the first on
+        self._sizes: list[int] = []
+        self._stamps: list[float] = []
         self._batches = iter(loader)
         try:
             self._take(look=True)
         except StopIteration:
             raise RuntimeError("the loader gives no batch") from None
-        self.start = time.perf_counter() - began
+        self.start = self._stamps[0] - began
         self.pids = [one.pid for one in getattr(self._batches, "_workers", ())]
 
-    def _take(self, *, look: bool = False) -> int:
+    def _take(self, *, look: bool = False) -> None:
+        asked = time.perf_counter()
         batch = next(self._batches)
+        self._waits.append(time.perf_counter() - asked)
         if look:
             self.largest = max(self.largest, usage.shipped(batch))
-        if self.drawn is not None and self.drawn.sizes:
-            return self.drawn.sizes.popleft()
-        return samples_of(batch, self.loader)
+        drawn = self.drawn is not None and self.drawn.sizes
+        self._sizes.append(drawn.popleft() if drawn else samples_of(batch, self.loader))
+        if self.step and len(self._waits) > 1:
+            time.sleep(self.step)
+        self._stamps.append(time.perf_counter())
 
     def warm_up(self, seconds: float) -> None:
         """Until every worker has delivered and what was begun at once is gone; slow ones once each."""
         until, taken = time.perf_counter() + seconds / 2, 1
         while taken < max(DELIVERED * self.workers, 1) and (taken < self.workers or time.perf_counter() < until):
             self._take(look=True)
-            self._work()
             taken += 1
 
     def _is_there(self) -> bool:
@@ -60,32 +66,32 @@ class Timed:
             return False
         return len(info.get(getattr(batches, "_rcvd_idx", None), ())) == 2 or not queue.empty()
 
-    def _work(self) -> None:
-        if self.step:
-            time.sleep(self.step)
-
     def run(self, seconds: float) -> dict[str, Any]:
-        waits: list[float] = []
-        starved = 0.0
-        sizes: list[int] = []
-        stamps = [time.perf_counter()]
+        starved, first = 0.0, len(self._waits)
         everyone = [os.getpid(), *self.pids]
         before = usage.counted(everyone)
         try:
-            while not _enough(stamps, sizes, seconds, max(self.workers, 1)):
+            while not self._enough(first, seconds):
                 there = self.step is not None and self._is_there()
-                asked = time.perf_counter()
-                sizes.append(self._take())
-                waits.append(time.perf_counter() - asked)
-                starved += 0.0 if there else waits[-1]
-                self._work()
-                stamps.append(time.perf_counter())
+                self._take()
+                starved += 0.0 if there else self._waits[-1]
         except StopIteration:  # a stream that can be read only once
-            if len(waits) < FEW:
-                raise RuntimeError(f"it gave only {len(waits)} batches after those of the warm-up") from None
-            del sizes[len(waits) :]
+            if len(self._waits) - first < FEW:
+                some = f"it gave only {len(self._waits) - first} batches after those of the warm-up"
+                raise RuntimeError(some) from None
+        took, after = self._stamps[-1] - self._stamps[first - 1], usage.counted(everyone)
+        return {
+            **self._told(bursts.whole_cycles(self._waits, self.workers) or (first - 1, len(self._waits) - 1)),
+            "starved": starved / took if self.step else None,
+            "processors": (after.processors - before.processors) / took,
+            "read": after.read - before.read,
+        }
+
+    def _told(self, between: tuple[int, int]) -> dict[str, Any]:
+        """Of the batches behind the first of two, up to the second."""
+        start, end = between[0] + 1, between[1] + 1
+        waits, sizes, stamps = self._waits[start:end], self._sizes[start:end], self._stamps[start - 1 : end]
         took = stamps[-1] - stamps[0]
-        after = usage.counted(everyone)
         return {
             "batches": len(waits),
             "samples": sum(sizes),
@@ -94,10 +100,32 @@ class Timed:
             "noise": noise(stamps, sizes, max(self.workers, 1)) or UNKNOWN / math.sqrt(len(waits)),
             "longest": max(waits),
             "scatter": statistics.pstdev(waits) / max(statistics.fmean(waits), 1e-9),
-            "starved": starved / took if self.step else None,
-            "processors": (after.processors - before.processors) / took,
-            "read": after.read - before.read,
         }
+
+    def _enough(self, first: int, seconds: float) -> bool:
+        """Precise, or the time is up; looked at when every worker has delivered once more, and twice at least.
+
+        Not before as much time has gone as the start took: behind it may stand a burst of what was produced by then.
+        """
+        count, workers = len(self._sizes) - first, max(self.workers, 1)
+        taken, slow = self._stamps[-1] - self._stamps[first - 1], seconds * STRETCH
+        start = min(self.start, slow)
+        if taken > slow and (count >= FEW or taken > slow * 2):
+            return count > 0 and (taken > STRETCH * max(start, seconds) or not self._refilling())
+        if count < max(ROUNDS * workers, FEW) or count % workers or taken < max(seconds * SHORTEST, start):
+            return False
+        if taken >= seconds:
+            return not self._refilling()
+        rounds = count // workers
+        if rounds % max((1 << rounds.bit_length()) >> 3, 1):  # four times while they double: looking takes time
+            return False
+        found = noise(self._stamps[first - 1 :], self._sizes[first:], workers)
+        return found is not None and found <= PRECISION and not self._refilling()
+
+    def _refilling(self) -> bool:
+        """It comes in bursts, and has not been seen from the end of one refill to that of the next."""
+        found = bursts.refills(self._waits, self.workers)
+        return found.bursty and len(found.ends) < 2
 
     def memory(self, prefetch: int | None, around: tuple[int, ...]) -> dict[str, int]:
         """As if every batch that may be waiting were there: while a training computes, they are."""
@@ -109,22 +137,6 @@ class Timed:
 
     def end(self) -> None:
         del self._batches
-
-
-def _enough(stamps: list[float], sizes: list[int], seconds: float, workers: int) -> bool:
-    """Precise, or the time is up; looked at when every worker has delivered once more, and twice at least."""
-    taken = stamps[-1] - stamps[0]
-    if taken > seconds * STRETCH and (len(sizes) >= FEW or taken > seconds * STRETCH * 2):
-        return bool(sizes)
-    if len(sizes) < max(ROUNDS * workers, FEW) or len(sizes) % workers or taken < seconds * SHORTEST:
-        return False
-    if taken >= seconds:
-        return True
-    rounds = len(sizes) // workers
-    if rounds % max((1 << rounds.bit_length()) >> 3, 1):  # four times while they double: looking takes time of its own
-        return False
-    found = noise(stamps, sizes, workers)
-    return found is not None and found <= PRECISION
 
 
 def noise(stamps: list[float], sizes: list[int], workers: int) -> float | None:

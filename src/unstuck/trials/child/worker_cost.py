@@ -21,9 +21,13 @@ from .one_worker import EVERY, loading
 from .sizes import sizes_of
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from .fresh import Ask
     from .request import Facts
     from .shuffles import Shuffle
+
+    Once = Callable[[int, list[int], int], None]
 
 BATCHES = 3
 SMALL = 2  # samples of a batch: so little of them is left in the worker
@@ -69,16 +73,19 @@ def _batches_of(loader: Any, size: int) -> dict[str, Any]:
     return {"batch_size": size} if own_size else {}
 
 
-def busy(ask: Ask, told: Facts, facts: Facts, seconds: float, held: int, elements: list[int]) -> None:
-    """At the most: the largest of as many workers as there is time for, each asked of a fresh process (`once`).
+def busy(ask: Ask, work: Once, told: Facts, facts: Facts, seconds: float, held: int, elements: list[int]) -> None:
+    """At the most: the largest of as many workers as there is time for, each from a fresh process.
 
-    `held`: bytes of one sample; `elements`: of one in each buffer. What was found there is in `told`.
+    `held`: bytes of one sample; `elements`: of one in each buffer. Where a fresh process cannot do it, the same `work`
+    is done here: so what fails is recorded.
     """
     facts.put(doing="loading with one busy worker")
     alone, until, runs = facts.seen("worker"), time.monotonic() + seconds, list[dict[str, Any]]()
     while len(runs) < TRIES:
         began = time.monotonic()
-        ask(held, elements, alone["private"] - alone["copied"])
+        given = held, elements, alone["private"] - alone["copied"]
+        if not ask(*given):
+            work(*given)
         runs.append(told.read()["busy"])
         now = time.monotonic()
         if now + (now - began) > until:
@@ -86,16 +93,25 @@ def busy(ask: Ask, told: Facts, facts: Facts, seconds: float, held: int, element
     facts.put(doing="", busy=max(runs, key=lambda one: one["grown"][-1]))
 
 
-def once(loader: Any, buffers: list[Shuffle], workers: int, seconds: float, told: Facts, *given: Any) -> None:
-    """One of `workers` that share a pass: what it takes above what it was forked with and needs anyway."""
-    held, elements, needed = given
+def once(
+    loader: Any,
+    buffers: list[Shuffle],
+    workers: int,
+    seconds: float,
+    told: Facts,
+    held: int,
+    elements: list[int],
+    needed: int,
+) -> None:
+    """One of `workers` that share a pass: what it takes above what it was forked with and has `needed` when idle."""
     size = choosing.batch_size(loader) if choosing.is_batched(loader) else None
     fits = max(min(size or 1, ROOM // max(held, 1)), 1)
     for one, element in zip(buffers, elements, strict=True):
         one.hold(max(FILLED // max(element, 1), 1))
     through = max((ROUNDS * one.held_back for one in buffers), default=0)
     before = needed + (anonymous() if method_of(loader) == "fork" else 0)
-    with loading(loader, _as_in_training(loader, fits, workers), seconds, _until_cleaned, through) as run:
+    changes = {**_batches_of(loader, fits), **_as_in_training(loader, workers, fits * held)}
+    with loading(loader, changes, seconds, _until_cleaned, through) as run:
         grown = [(count, max(most - before, 0)) for count, most in run.marks]
     streams = run.ended and choosing.is_stream(loader.dataset)
     whole = workers * (run.samples if choosing.is_batched(loader) else run.taken) if streams else None
@@ -103,13 +119,22 @@ def once(loader: Any, buffers: list[Shuffle], workers: int, seconds: float, told
     told.put(busy={"grown": grown, "batch": fits, "settles": run.wanted, "in_a_pass": whole, "buffers": held_back})
 
 
-def _as_in_training(loader: Any, batch: int, workers: int) -> dict[str, Any]:
+def _as_in_training(loader: Any, workers: int, batch: int) -> dict[str, Any]:
+    """`batch`: bytes of one, of which some have to lie in /dev/shm."""
+    ahead = min(loader.prefetch_factor or AHEAD, AHEAD)
     return {
-        **_batches_of(loader, batch),
         "persistent_workers": loader.persistent_workers,
-        "prefetch_factor": min(loader.prefetch_factor or AHEAD, AHEAD),
+        "prefetch_factor": ahead if (ahead + 1) * batch < _shm_free() else 1,
         "worker_init_fn": OneOfSeveral(workers, loader.worker_init_fn),
     }
+
+
+def _shm_free() -> int:
+    try:
+        now = os.statvfs("/dev/shm")
+    except OSError:
+        return 0
+    return now.f_bavail * now.f_frsize
 
 
 def _until_cleaned(batch: Any) -> int:

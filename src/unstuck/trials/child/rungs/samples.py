@@ -47,10 +47,11 @@ def run(request: dict[str, Any], facts: Facts) -> None:
         _measure(loader, options, facts, seconds, buffers)
         return
     told = facts.beside("busy")
-    with fresh.copied(partial(worker_cost.once, loader, buffers, worker, seconds, told)) as ask:
+    once = partial(worker_cost.once, loader, buffers, worker, seconds, told)
+    with fresh.copied(once) as ask:
         worker_cost.idle(loader, facts, seconds)
         held = _measure(loader, options, facts, seconds, buffers)
-        worker_cost.busy(ask, told, facts, seconds, held, [one.element for one in buffers])
+        worker_cost.busy(ask, once, told, facts, seconds, held, [one.element for one in buffers])
 
 
 def _measure(loader: Any, options: dict[str, Any], facts: Facts, seconds: float, buffers: list[Any]) -> int:
