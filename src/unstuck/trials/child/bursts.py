@@ -7,10 +7,15 @@ to the end of another.
 
 from __future__ import annotations
 
+import math
+import statistics
+from itertools import pairwise
 from typing import NamedTuple
 
 LONG = 0.5  # of the longest wait: what belongs to a refill
 MOSTLY = 0.5  # of all waiting: bursts between which little time goes
+FEW = 2  # cycles: their scatter says nothing
+UNKNOWN = 0.2  # relative noise of a single one
 ROUNDS = 3  # batches of each worker between two refills, at least: fewer are the usual rounds of workers
 
 
@@ -34,7 +39,14 @@ def refills(waits: list[float], workers: int) -> Refills:
     return Refills(mostly and apart, ends)
 
 
-def whole_cycles(waits: list[float], workers: int) -> tuple[int, int] | None:
-    """From the end of one refill to the end of another, as numbers of batches; None where there are none."""
+def whole_cycles(waits: list[float], workers: int) -> list[int]:
+    """The numbers of batches with which refills end, two at least; none where it does not come in bursts."""
     found = refills(waits, workers)
-    return (found.ends[0], found.ends[-1]) if found.bursty and len(found.ends) > 1 else None
+    return found.ends if found.bursty and len(found.ends) > 1 else []
+
+
+def noise(ends: list[int], stamps: list[float], sizes: list[int]) -> float:
+    """Relative standard error of the rate from the first end to the last: by what one cycle differs from another."""
+    pace = [(stamps[after] - stamps[at]) / max(sum(sizes[at + 1 : after + 1]), 1) for at, after in pairwise(ends)]
+    scatter = statistics.stdev(pace) / statistics.fmean(pace) if len(pace) > FEW else UNKNOWN
+    return scatter / math.sqrt(len(pace))

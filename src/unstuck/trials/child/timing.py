@@ -18,6 +18,7 @@ DELIVERED = 2  # batches of each worker that belong to the warm-up: they were al
 ROUNDS = 2  # batches of each worker that are timed at least: they come in bursts
 FEW = 3  # timed batches: fewer say nothing
 UNKNOWN = 0.5  # relative noise of a single batch, where there are too few to tell
+CYCLES = 2  # from refill to refill, where a loader comes in bursts
 STRETCH = 3.0  # times the time a setting may take, for batches so slow that hardly any fits
 
 
@@ -81,15 +82,15 @@ class Timed:
                 raise RuntimeError(some) from None
         took, after = self._stamps[-1] - self._stamps[first - 1], usage.counted(everyone)
         return {
-            **self._told(bursts.whole_cycles(self._waits, self.workers) or (first - 1, len(self._waits) - 1)),
+            **self._told(bursts.whole_cycles(self._waits, self.workers), first),
             "starved": starved / took if self.step else None,
             "processors": (after.processors - before.processors) / took,
             "read": after.read - before.read,
         }
 
-    def _told(self, between: tuple[int, int]) -> dict[str, Any]:
-        """Of the batches behind the first of two, up to the second."""
-        start, end = between[0] + 1, between[1] + 1
+    def _told(self, ends: list[int], first: int) -> dict[str, Any]:
+        """From the `first` batch on; where it comes in bursts, from the end of one refill to the end of another."""
+        start, end = (ends[0] + 1, ends[-1] + 1) if ends else (first, len(self._waits))
         waits, sizes, stamps = self._waits[start:end], self._sizes[start:end], self._stamps[start - 1 : end]
         took = stamps[-1] - stamps[0]
         return {
@@ -97,10 +98,13 @@ class Timed:
             "samples": sum(sizes),
             "seconds": took,
             "rate": sum(sizes) / took,
-            "noise": noise(stamps, sizes, max(self.workers, 1)) or UNKNOWN / math.sqrt(len(waits)),
+            "noise": bursts.noise(ends, self._stamps, self._sizes) if ends else self._noise(stamps, sizes),
             "longest": max(waits),
             "scatter": statistics.pstdev(waits) / max(statistics.fmean(waits), 1e-9),
         }
+
+    def _noise(self, stamps: list[float], sizes: list[int]) -> float:
+        return noise(stamps, sizes, max(self.workers, 1)) or UNKNOWN / math.sqrt(len(sizes))
 
     def _enough(self, first: int, seconds: float) -> bool:
         """Precise, or the time is up; looked at when every worker has delivered once more, and twice at least.
@@ -123,9 +127,9 @@ class Timed:
         return found is not None and found <= PRECISION and not self._refilling()
 
     def _refilling(self) -> bool:
-        """It comes in bursts, and has not been seen from the end of one refill to that of the next."""
+        """It comes in bursts, and too few have been seen from the end of one refill to that of the next."""
         found = bursts.refills(self._waits, self.workers)
-        return found.bursty and len(found.ends) < 2
+        return found.bursty and len(found.ends) <= CYCLES
 
     def memory(self, prefetch: int | None, around: tuple[int, ...]) -> dict[str, int]:
         """As if every batch that may be waiting were there: while a training computes, they are."""
