@@ -74,6 +74,23 @@ def test_the_sample_that_was_cut_off_is_named_and_those_before_it_are_not(tmp_pa
         assert bad_samples(checked(cut, decode=False)) == [(str(cut), "000003")]
 
 
+def test_samples_that_lack_a_part_are_named_and_an_archive_of_nothing_else_as_a_whole(tmp_path):
+    def shard(number: int, *lacking: int) -> Path:
+        names = [
+            f"{at:03d}.{part}" for at in range(40) for part in ("jpg", "txt") if part == "jpg" or at not in lacking
+        ]
+        return shards.write(tmp_path / f"s-{number}.tar", ((name, b"x" * 99) for name in names))
+
+    whole = [shard(number) for number in range(12)]
+    found = bad_samples(checked(*whole, shard(12, 7, 31), shard(13, *range(40)), decode=False))
+
+    assert [(os.path.basename(file), what) for file, what in found] == [
+        ("s-12.tar", "007"),
+        ("s-12.tar", "031"),
+        ("s-13.tar", "*"),
+    ]
+
+
 def test_rows_and_lines_are_counted_from_0(tmp_path):
     def row(notes: Notes) -> None:
         notes.fault("undecodable", "x", sample="7", row=7, lost=1)

@@ -8,10 +8,12 @@ from __future__ import annotations
 import json
 import os
 import re
+from collections import defaultdict
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from ..model.checked import Data, DataFile, Fault
+from ..model.checked import Data, DataFile, Fault, Group
+from ..model.lacking import series
 from ..model.phrases import many
 from . import source
 from .collecting import SINGLE
@@ -38,14 +40,19 @@ class BadSample(NamedTuple):
 
 def bad_samples(data: Data) -> list[BadSample]:
     """Each once, in the order of the files. A file that is bad as a whole stands there as such only."""
-    return list(dict.fromkeys(BadSample(place(file.path), what) for file in data.files for what in _bad(file)))
+    parts = _lacking_parts(data)
+    return list(
+        dict.fromkeys(BadSample(place(file.path), what) for file in data.files for what in _bad(file, parts[file.path]))
+    )
 
 
 def incomplete(data: Data) -> Iterator[str]:
     """Files of which more is bad than is known by name, in words."""
+    parts = _lacking_parts(data)
     for file in data.files:
-        bad = _bad(file)
-        more = 0 if WHOLE in bad else _unnamed(file)
+        lacking = parts[file.path]
+        more = sum(one.samples for one in lacking if not one.keys) + _unnamed(file)
+        more = 0 if WHOLE in _bad(file, lacking) else more
         if more:
             yield f"{many(more, 'more bad sample')} of {json.dumps(place(file.path))}"
 
@@ -94,8 +101,20 @@ def _line(one: BadSample) -> str:
     return json.dumps(one, ensure_ascii=not plain)
 
 
-def _bad(file: DataFile) -> list[str | int]:
+def _lacking_parts(data: Data) -> dict[str, list[Group]]:
+    """By file: samples without a part that nearly all of their series have."""
+    found: dict[str, list[Group]] = defaultdict(list)
+    for one in (each for own in series(data.files) for each in own.lacking):
+        found[one.file.path].append(one.group)
+    return found
+
+
+def _bad(file: DataFile, lacking: list[Group]) -> list[str | int]:
     found: dict[str | int, None] = {}
+    if lacking and sum(one.samples for one in lacking) == file.samples:
+        return [WHOLE]
+    for group in lacking:
+        found.update(dict.fromkeys(key for name in group.keys for key in _keys(name)))
     for fault in file.faults:
         if fault.kind not in HARMLESS:
             found.update(dict.fromkeys(_named(fault, file)))

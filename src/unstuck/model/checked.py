@@ -43,6 +43,7 @@ class Group(msgspec.Struct, frozen=True, omit_defaults=True):
     samples: int
     first: str = ""  # the key of the first of them
     at: int | None = None  # where it begins
+    keys: list[str] = []  # all of them, where they are few, and not most of the archive
 
 
 class DataFile(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -7,8 +7,9 @@ from ..noting import MOST as KEPT
 from ..noting import Notes, clean
 
 MOST = 1_000_000  # samples of one archive whose keys are compared: beyond, memory would not stay bounded
-KINDS = 10_000  # ways to be put together that are told apart, for the same reason
+KINDS = 2_000  # ways to be put together that are told apart, for the same reason
 PARTS = 1_000  # of one sample
+NAMED = 500  # samples of a kind whose keys are kept
 GROUPS = 8  # ways to be put together that are kept
 SHARE = 0.1  # of the samples that come back: in an archive of anything, some files are called alike by chance
 Split = list[tuple[str, str, str]]
@@ -17,10 +18,22 @@ Split = list[tuple[str, str, str]]
 class _Kind:
     """Samples that have the same parts."""
 
-    __slots__ = ("at", "count", "first", "parts")
+    __slots__ = ("at", "count", "first", "keys", "parts")
 
     def __init__(self, parts: tuple[str, ...], first: str, at: int) -> None:
         self.parts, self.first, self.at, self.count = parts, first, at, 0
+        self.keys: list[str] = []  # of the first of them
+
+    def add(self, keys: list[str]) -> None:
+        self.count += len(keys)
+        if len(self.keys) < NAMED:
+            self.keys += keys[: NAMED - len(self.keys)]
+
+    def group(self, of: int) -> Group:
+        """`of`: samples of the archive."""
+        few = self.count <= len(self.keys) and 2 * self.count < of
+        parts, keys = ([clean(one) for one in some] for some in (self.parts, self.keys if few else ()))
+        return Group(parts, self.count, self.first, self.at, keys)
 
 
 class Samples:
@@ -102,7 +115,7 @@ class Samples:
     def _count(self, parts: list[str], keys: list[str]) -> None:
         order = tuple(parts)
         kind = self._orders.get(order) or self._kind(order)
-        kind.count += len(keys)
+        kind.add(keys)
         self.count += len(keys)
         self._seen.update(dict.fromkeys(map(hash, keys), kind))
 
@@ -112,7 +125,7 @@ class Samples:
             self.count += 1
             order, mark = tuple(self._parts), hash(self._key)
             kind = self._orders.get(order) or self._kind(order)
-            kind.count += 1
+            kind.add([self._key])
             before = self._seen.get(mark)
             if before is not None:
                 self._again(before, kind)
@@ -133,7 +146,7 @@ class Samples:
     def groups(self) -> list[Group]:
         """The most frequent first."""
         found = sorted(self._kinds.values(), key=lambda one: -one.count)
-        return [Group([clean(part) for part in one.parts], one.count, one.first, one.at) for one in found[:GROUPS]]
+        return [one.group(self.count) for one in found[:GROUPS]]
 
     def _kind(self, order: tuple[str, ...]) -> _Kind:
         parts = tuple(sorted(set(order)))

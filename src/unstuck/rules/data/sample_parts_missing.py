@@ -10,7 +10,7 @@ of its own. `.to_tuple("jpg", "txt")` then raises, and so does `sample["txt"]` i
 
 ## What to do
 Write these samples again with all their parts, or leave them out on purpose: `.select(lambda sample: "txt" in sample)`
-in front of what asks for it.
+in front of what asks for it; `--quarantine` lists them.
 
 ## How sure it is
 Certain of what is there. That a part belongs to every sample is concluded where at least 90 % have it; below, it is
@@ -19,63 +19,27 @@ taken to be optional. Archives with damage that explains it are left out.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator
-from typing import NamedTuple
 
-from ...model.checked import DataFile, Group
-from ...model.data_names import base, folder_of, pattern_of, quoted, shown
+from ...model.data_names import base, folder_of, quoted, shown
 from ...model.data_words import LINES
 from ...model.evidence import Evidence
 from ...model.faults import incomplete
 from ...model.finding import Finding, Remedy, Subject, Symptom
+from ...model.lacking import Lacking, series
 from ...model.phrases import many, percent
 from ...model.rule import rule
 
 SERIES = 4  # of which it is told
-NEARLY_ALL = 0.9  # of the samples: a part that fewer have is optional
-
-
-class Lacking(NamedTuple):
-    """Samples of one archive that lack parts."""
-
-    file: DataFile
-    group: Group
-    missing: list[str]
 
 
 @rule(explains=Symptom.CRASHED, needs=("data",))
 def check(evidence: Evidence) -> Iterator[Finding]:
-    folders: dict[tuple[str, str], list[DataFile]] = {}
     if evidence.data is None or evidence.data.of_run:
         return
     damaged = incomplete(evidence)
-    for file in evidence.data.files:
-        if file.groups and file.path not in damaged:
-            folders.setdefault((folder_of(file.path), pattern_of(file.path)), []).append(file)
-    found = [(files, own) for files in folders.values() if (own := _lacking(files))]
-    for files, own in sorted(found, key=lambda each: -sum(one.group.samples for one in each[1]))[:SERIES]:
-        yield _finding(own, _samples(files))
-
-
-def _samples(files: list[DataFile]) -> int:
-    return sum(group.samples for file in files for group in file.groups)
-
-
-def _lacking(files: list[DataFile]) -> list[Lacking]:
-    """The most first."""
-    total, have = _samples(files), Counter[str]()
-    for file in files:
-        for group in file.groups:
-            have.update(dict.fromkeys(group.parts, group.samples))
-    wanted = sorted(part for part, count in have.items() if NEARLY_ALL * total <= count < total)
-    found = [
-        Lacking(file, group, missing)
-        for file in files
-        for group in file.groups
-        if (missing := [part for part in wanted if part not in group.parts])
-    ]
-    return sorted(found, key=lambda one: -one.group.samples)
+    for one in series(file for file in evidence.data.files if file.path not in damaged)[:SERIES]:
+        yield _finding(one.lacking, one.samples)
 
 
 def _finding(found: list[Lacking], total: int) -> Finding:
