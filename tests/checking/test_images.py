@@ -245,3 +245,11 @@ def test_an_image_that_is_too_large_to_be_held_is_unread_and_said_so(tmp_path, m
 
     assert (file.faults, file.samples) == ([], None)
     assert "not held in memory" in file.unread
+
+
+@pytest.mark.parametrize("cut", [1, 4, 11, 12])
+def test_a_png_that_lacks_its_last_chunk_only_is_what_decoders_make_of_it(tmp_path, cut):
+    Image.open(io.BytesIO(PNG[:-cut])).load()
+
+    assert kinds(tmp_path, "a.png", PNG[:-cut], DECODE) == []
+    assert kinds(tmp_path, "a.png", PNG[:-cut]) == (["image"] if cut > 6 else [])  # more may be missing there

@@ -26,7 +26,7 @@ def look(data: bytes, *, decoding: bool) -> None:
             return
         raise Broken("image", f"no image begins with {data[:8]!r}", 0)
     if data.startswith(png.MAGIC):
-        _png(data)
+        _png(data, decoding=decoding)
     elif data.startswith(jpeg.MAGIC):
         _jpeg(data)
     elif webp.is_webp(data) and webp.missing(data):
@@ -36,9 +36,10 @@ def look(data: bytes, *, decoding: bool) -> None:
         decode(data)
 
 
-def _png(data: bytes) -> None:
+def _png(data: bytes, *, decoding: bool) -> None:
+    """Cut between two chunks, it may have lost nothing but its end: whoever decodes it will see."""
     bad = png.bad_chunk(data)
-    if bad is not None:
+    if bad is not None and not (bad.between and decoding and can_decode()):
         raise Broken("image", bad.what, bad.at)
     _bounded(*png.pixels(data), data)
 
