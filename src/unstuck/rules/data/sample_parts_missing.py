@@ -27,7 +27,7 @@ from ...model.evidence import Evidence
 from ...model.faults import incomplete
 from ...model.finding import Finding, Remedy, Subject, Symptom
 from ...model.lacking import Lacking, series
-from ...model.phrases import many, percent
+from ...model.phrases import many
 from ...model.rule import rule
 
 SERIES = 4  # of which it is told
@@ -48,7 +48,7 @@ def _finding(found: list[Lacking], total: int) -> Finding:
     where = base(files[0].path) if len(files) == 1 else f"{len(files)} archives"
     return Finding(
         cause=f"{count:,} of {many(total, 'sample')} in {folder_of(files[0].path) or '.'} lack {_dotted(parts)}, which "
-        f"{percent((total - count) / total)} have (in {where}): a loader that asks for it raises.",
+        f"the other {total - count:,} have (in {where}): a loader that asks for it raises.",
         seen=list(_seen(found)),
         remedy=_remedy(found[0], parts),
         subject=Subject("file", files[0].path),
