@@ -37,6 +37,7 @@ def test_a_folder_that_is_no_run_folder(unstuck, tmp_path):
     assert "is not a run folder: it has no run.json" in only_line(ended)
 
 
+@pytest.mark.scenario
 @pytest.mark.parametrize(
     ("content", "says"),
     [

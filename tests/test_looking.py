@@ -18,6 +18,8 @@ from unstuck.probes import kernel, last_resort, look, processes
 from unstuck.recordings.facts import Facts
 from unstuck.recordings.reader import Recording
 
+pytestmark = pytest.mark.scenario
+
 SLEEPS = "import time\ndef rest():\n    time.sleep(60)\nrest()\n"
 # As a recorded process is: it says in its recording at which signal it writes its stacks down.
 ANSWERS = """

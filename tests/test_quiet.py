@@ -11,6 +11,8 @@ import time
 
 import pytest
 
+pytestmark = pytest.mark.scenario
+
 
 def output_of(tmp_path):
     (found,) = tmp_path.glob("unstuck-runs/*/logs/output_*.log")
@@ -57,7 +59,6 @@ def test_more_output_than_is_kept_is_drained_and_its_end_is_there(unstuck, tmp_p
     assert min(files, key=lambda one: len(one.name)).read_text().endswith("the end\n")
 
 
-@pytest.mark.scenario
 def test_a_process_that_stays_behind_does_not_hold_the_run_up(unstuck, tmp_path):
     begun = time.monotonic()
 
@@ -69,7 +70,6 @@ def test_a_process_that_stays_behind_does_not_hold_the_run_up(unstuck, tmp_path)
     wait_for(lambda: output_of(tmp_path) == "early\nlate\n")
 
 
-@pytest.mark.scenario
 def test_a_killed_watcher_leaves_the_command_its_output(tmp_path):
     program = "touch ready; for n in 1 2 3 4 5 6 7 8; do sleep 0.2; echo $n || exit 9; done; touch done"
     words = [sys.executable, "-m", "unstuck", "run", "--quiet", "--", "sh", "-c", program]

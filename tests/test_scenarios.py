@@ -6,7 +6,6 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from unstuck.model.report import Symptom
 from unstuck.rules.discovery import all_rules
 from unstuck.trials.scenarios import all_scenarios, run_in_passing
 from unstuck.trials.surroundings import Unavailable
@@ -17,12 +16,10 @@ SCENARIOS = all_scenarios()
 def marked(name):
     """There is no time for all: further forms of a failure that has a scenario already are run on request.
 
-    So are the healthy neighbours of what crashes, stands or is silently wrong, which are plain trainings to whoever
-    measures times: what was kept of them is judged every time, and the look-alikes named healthy- are run.
+    So are the healthy neighbours of the rules: what was kept of them is judged every time, and the look-alikes, which
+    are named healthy-, are run.
     """
-    rule = all_rules().get(name.removesuffix("-healthy"))
-    plain = rule is not None and rule.explains is not Symptom.SLOW
-    known = name.startswith("healthy-") or (rule is not None and (name in all_rules() or not plain))
+    known = name.startswith("healthy-") or name in all_rules()
     return pytest.param(name, marks=[] if known else pytest.mark.variant)
 
 

@@ -7,6 +7,8 @@ from collections.abc import Callable
 import pytest
 from running import BEGIN, Run
 
+pytestmark = pytest.mark.scenario
+
 Recorded = Callable[..., Run]
 
 

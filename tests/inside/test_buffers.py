@@ -10,6 +10,8 @@ import pytest
 from running import INSIDE, Run
 from tiny_texts import DOCUMENTS
 
+pytestmark = pytest.mark.scenario
+
 Recorded = Callable[..., Run]
 
 TOKENS = """

@@ -11,6 +11,8 @@ from running import Run, meanwhile
 from unstuck.inside.format import Kind
 from unstuck.model.recorded import Process
 
+pytestmark = pytest.mark.scenario
+
 Recorded = Callable[..., Run]
 Started = Callable[..., Run]
 

@@ -154,6 +154,7 @@ print(len(struck), lost)
 """
 
 
+@pytest.mark.scenario
 def test_an_exception_on_any_line_of_ours_reaches_the_user_and_spoils_nothing(recorded: Callable[..., Run]) -> None:
     # given an exception that strikes once on every line of ours that a training runs through
     run = recorded(ANY_LINE).succeeded()

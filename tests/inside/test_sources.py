@@ -8,6 +8,8 @@ import pytest
 from running import Run
 from tiny_texts import DOCUMENTS, HUGGING
 
+pytestmark = pytest.mark.scenario
+
 Recorded = Callable[..., Run]
 
 
@@ -124,7 +126,6 @@ TOKENIZER.encode_batch(["good"] * 4)
     assert run.main.process().sources[0].threads == 1
 
 
-@pytest.mark.scenario
 def test_a_tokenizer_of_transformers_counts_once(recorded: Recorded) -> None:
     run = recorded(
         HUGGING
@@ -167,7 +168,6 @@ except TypeError as error:
     assert run.main.process().adapters_failed == []
 
 
-@pytest.mark.scenario
 def test_a_map_says_how_far_it_is(recorded: Recorded) -> None:
     run = recorded("""
         import os, warnings
@@ -183,7 +183,6 @@ def test_a_map_says_how_far_it_is(recorded: Recorded) -> None:
     assert (mapping.kind, mapping.name, mapping.items) == ("map", "datasets.map", 40)
 
 
-@pytest.mark.scenario
 def test_workers_count_for_themselves(recorded: Recorded) -> None:
     run = recorded(
         DOCUMENTS

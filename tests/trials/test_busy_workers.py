@@ -33,7 +33,8 @@ class Notes(Dataset):
         return torch.zeros(4), torch.tensor(len(reductions.shared_cache))
 
 
-def test_torch_notes_each_tensor_that_is_handed_over_and_cleans_up_after_as_many_batches_as_we_take_it_to():
+def test_torch_notes_each_tensor_that_is_handed_over_and_cleans_up_after_as_many_batches_as_we_take_it_to(monkeypatch):
+    monkeypatch.setattr(reductions, "shared_cache", reductions.SharedCache())  # a worker has its parent's notes as well
     loader = DataLoader(Notes(), num_workers=1, prefetch_factor=1)
 
     noted = [int(count) for _, count in loader]

@@ -32,6 +32,7 @@ from ..tars.window import Window
 NAME = "tar"
 ENDINGS = (".tar", ".tgz", ".tbz2", ".txz")
 LONGEST = 1 << 20  # bytes of a name or of a pax header: a larger one lies
+FEW = 16  # members that are read one by one where there were none to read together: looking for them takes time
 TAIL = 2 * BLOCK
 PADDING = (1 << 20) + TAIL  # bytes of zeros at the end: what `tar -b 2048` writes; others write 10 KiB
 
@@ -80,7 +81,7 @@ class _Archive:
             found = batch(window.buffer, window.at, window.end)
             self._members.batch(found)
             window.skip(found.next - window.at)
-            self._patience = 0 if found.names else found.looked_at
+            self._patience = 0 if found.names else max(found.looked_at, FEW)
         return True
 
     def member(self) -> bool:
