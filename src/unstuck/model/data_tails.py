@@ -10,7 +10,7 @@ from .evidence import Evidence
 from .faults import Bad
 
 SIBLINGS = 3
-PADDING = 20 << 10  # bytes: twice what tar and tarfile put at an end at the most
+PADDING = 32 << 10  # bytes: three records of tar. One ends an archive, and some writers fill up one more
 TIMES = 4  # what is usual in the series: programs that pad to larger blocks do so in all of them
 
 
