@@ -38,6 +38,7 @@ def test_an_archive_that_ends_with_far_more_zeros_than_its_siblings_has_lost_its
 def test_zeros_at_the_end_are_padding_where_all_have_them():
     assert names(checked(*tails(105_120, 92_160, 409_568, 1024, 107_168))) == []
     assert names(checked(*tails(109_568))) == []
+    assert names(checked(*tails(5120, 9216, 20_992, 1024, 7168))) == []  # a writer that fills up one record more
 
 
 def test_a_sample_that_is_bad_is_one_of_those_that_are_there():
