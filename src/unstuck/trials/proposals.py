@@ -11,7 +11,7 @@ from ..model.measured import Measured, Proposal
 from ..model.phrases import many, percent
 from ..model.recorded import Loader
 from .search import HALFWAY, NEARLY
-from .standings import LEAST, Standings, beyond, setting_of
+from .standings import LEAST, Standings, beyond, reached, setting_of
 from .starving import feeds
 
 CAREFUL, BALANCED, FAST = "careful", "balanced", "fast"
@@ -64,7 +64,7 @@ def _fast(seen: Standings) -> dict[str, tuple[Measured, str]]:
     found = _worth_having(seen)
     if not found:
         return {}
-    best = max(found, key=lambda one: one.rate)
+    best = max(found, key=reached)
     return {
         name: (one, _why(one, best, share))
         for name, share in ((CAREFUL, HALFWAY), (BALANCED, NEARLY), (FAST, 1 - LEAST))
@@ -96,7 +96,7 @@ def _feeding(seen: Standings, needed: float) -> dict[str, tuple[Measured, str]]:
     full = seen.all()
     if not full:
         return {}
-    best = max(full, key=lambda one: one.rate)
+    best = max(full, key=reached)
     if not enough:
         if tried and best.rate >= needed:
             best = _with_capacity(min(tried, key=lambda one: (one.starved or 0.0, _cost(one))), full)

@@ -59,6 +59,11 @@ def tolerance(one: Measured, other: Measured) -> float:
     return min(max(SURE * hypot(one.noise, other.noise), LEAST), MOST)
 
 
+def reached(one: Measured) -> float:
+    """At least. By the rate alone, of many that are about as fast the least certain one would come out on top."""
+    return one.rate / (1 + one.noise)
+
+
 def beyond(one: Measured, other: Measured) -> bool:
     """Faster, and not by chance."""
     return one.rate > other.rate * (1 + tolerance(one, other))
@@ -121,8 +126,7 @@ class Standings:
         return [one for one in found if one is not None]
 
     def best(self) -> Measured | None:
-        """By what it reaches at least: of many that are about as fast, the least certain one comes out on top."""
-        return max(self.all(), key=lambda one: one.rate / (1 + one.noise), default=None)
+        return max(self.all(), key=reached, default=None)
 
     def line(self) -> list[Measured]:
         """By number of workers, the rest as torch has it by default."""
