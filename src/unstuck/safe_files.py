@@ -1,0 +1,90 @@
+"""Opens files that somebody else may have made: no link followed, no FIFO waited for, no size believed.
+
+Run folders come from colleagues, shared disks and other users. A path in one of them may be a link to a file of ours, a
+FIFO that nobody writes to, a device without an end or a sparse file of terabytes. Whatever is read or written there
+goes through here.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import stat
+from pathlib import Path
+
+LARGEST_TEXT = 256 << 20  # bytes of one JSON document or journal: far above what 1,000 ranks come to
+PRIVATE_FILE, PRIVATE_FOLDER = 0o600, 0o700
+
+
+class NotPlain(OSError):
+    """It is a link, a FIFO, a device or larger than anything of ours."""
+
+    def __init__(self, path: str | Path, reason: str) -> None:
+        super().__init__(None, reason, str(path))
+
+    def __str__(self) -> str:
+        return f"{self.filename} is {self.strerror}"
+
+
+def open_plain(path: str | Path, *, largest: int | None = None, follow: bool = False) -> int:
+    """A descriptor for reading a regular file; `follow` where the user named the file himself."""
+    flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
+    try:
+        fd = os.open(path, flags if follow else flags | os.O_NOFOLLOW)
+    except OSError as error:
+        if os.path.islink(path):
+            raise NotPlain(path, "a link, which is not followed") from error
+        raise
+    try:
+        about = os.fstat(fd)
+        if not stat.S_ISREG(about.st_mode):
+            raise NotPlain(path, f"{_kind(about.st_mode)}, not a file")
+        if largest is not None and about.st_size > largest:
+            raise NotPlain(path, f"too large to be read ({about.st_size:,} bytes)")
+    except BaseException:
+        os.close(fd)
+        raise
+    return fd
+
+
+def read_plain(path: str | Path, *, largest: int = LARGEST_TEXT, follow: bool = False) -> bytes:
+    """All of a regular file, never more than `largest` bytes even while it grows."""
+    with os.fdopen(open_plain(path, largest=largest, follow=follow), "rb") as file:
+        return file.read(largest)
+
+
+def write_private(path: str | Path, data: bytes) -> None:
+    """Replace a file as a whole, readable by its owner alone. A link in its place is replaced, not followed."""
+    half = f"{path}.{os.getpid()}.half"
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(half)
+    fd = os.open(half, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, PRIVATE_FILE)
+    try:
+        with os.fdopen(fd, "wb") as file:
+            file.write(data)
+        os.replace(half, path)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.unlink(half)
+        raise
+
+
+def append_private(path: str | Path) -> int:
+    """A descriptor for appending to a regular file of ours, which is made where there is none."""
+    flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
+    fd = os.open(path, flags, PRIVATE_FILE)
+    if not stat.S_ISREG(os.fstat(fd).st_mode):
+        os.close(fd)
+        raise NotPlain(path, "not a file")
+    return fd
+
+
+def _kind(mode: int) -> str:
+    kinds = {
+        stat.S_ISDIR: "a folder",
+        stat.S_ISFIFO: "a FIFO",
+        stat.S_ISSOCK: "a socket",
+        stat.S_ISCHR: "a device",
+        stat.S_ISBLK: "a device",
+    }
+    return next((name for test, name in kinds.items() if test(mode)), "something else")
