@@ -1,48 +1,49 @@
 # Two commands do everything on a fresh machine: `make demo` and `make test`.
 PYTHON ?= python3
-BIN := .venv/bin
+# By `python -m`: the first line of an installed script cannot name an interpreter below a folder with a space in its name.
+RUN := .venv/bin/python -m
 # Hundreds of tests start an interpreter: each would compile every module again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test variants quick lint capture docs clean
+.PHONY: demo test scenarios quick lint capture docs clean
 
 demo: .venv/base  ## run a small broken training under unstuck and print the verdict
-	$(BIN)/unstuck demo
+	$(RUN) unstuck demo
 
-test: .venv/dev lint  ## lint, types and the whole suite
-	$(BIN)/pytest
+test: .venv/dev lint  ## lint, types, all tests, all kept evidence and the core of the scenarios: under 10 minutes
+	$(RUN) pytest -m "not calm"
 
-variants: .venv/dev  ## further forms of failures, and plain healthy neighbours, for which `test` has no time
-	$(BIN)/pytest -m variant
+scenarios: .venv/dev  ## every scenario, from inside and from outside, no more at a time than there are cores
+	$(RUN) pytest -m "core or calm" -n auto --reruns 1
 
-quick: .venv/dev lint  ## the same without the real trainings: under a minute
-	$(BIN)/pytest -m "not scenario"
+quick: .venv/dev lint  ## lint, types and the tests that run no training: about a minute
+	$(RUN) pytest -m "not scenario"
 
 lint: .venv/dev
-	$(BIN)/ruff check .
-	$(BIN)/ruff format --check .
-	$(BIN)/mypy
+	$(RUN) ruff check .
+	$(RUN) ruff format --check .
+	$(RUN) mypy
 
 capture: .venv/dev  ## run the scenarios and write their evidence and words into tests/rules
-	$(BIN)/python tests/capture.py $(RULES)
+	.venv/bin/python tests/capture.py $(RULES)
 
 docs: .venv/dev  ## write docs/rules from the rules
-	$(BIN)/python -m unstuck.rules docs/rules
+	$(RUN) unstuck.rules docs/rules
 
 # torch comes first and by plain pip: resolved together with the rest, it would bring gigabytes of another build.
 .venv/base: pyproject.toml
-	test -x $(BIN)/python || $(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check torch==2.13.0
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e .
+	test -x .venv/bin/python || $(PYTHON) -m venv .venv
+	$(RUN) pip install --quiet --disable-pip-version-check torch==2.13.0
+	$(RUN) pip install --quiet --disable-pip-version-check -e .
 	touch $@
 
 .venv/dev: .venv/base pyproject.toml .venv/apart
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev]'
+	$(RUN) pip install --quiet --disable-pip-version-check -e '.[dev]'
 	touch $@
 
 .venv/apart: .venv/base tests/apart.txt
 	rm -rf $@
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --target $@ -r tests/apart.txt
+	$(RUN) pip install --quiet --disable-pip-version-check --no-deps --target $@ -r tests/apart.txt
 	touch $@
 
 clean:

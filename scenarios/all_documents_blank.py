@@ -1,4 +1,4 @@
-# expect: all-documents-blank
+# expect: all-documents-blank (core)
 # outside: nothing
 """A converter wrote the text column without its content. A worker reads on until it has a batch of real documents."""
 

@@ -1,4 +1,4 @@
-# expect: checkpoint-missing
+# expect: checkpoint-missing (core)
 """Checkpoints are saved by a pool of threads into a folder that nobody has made; nobody asks the pool how it went."""
 
 import os

@@ -1,4 +1,4 @@
-# expect: collate-unequal-shapes
+# expect: collate-unequal-shapes (core)
 """Photographs with three channels, among them one in grey that nobody has converted."""
 
 import torch

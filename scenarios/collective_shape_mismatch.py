@@ -1,4 +1,4 @@
-# expect: collective-shape-mismatch
+# expect: collective-shape-mismatch (core)
 """Two ranks gather their predictions after every batch; their last batches are not of the same size."""
 
 import tempfile

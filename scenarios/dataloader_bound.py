@@ -1,4 +1,4 @@
-# expect: dataloader-bound
+# expect: dataloader-bound (core)
 """An augmentation that costs far more than the model, with two workers to do it."""
 
 import numpy as np

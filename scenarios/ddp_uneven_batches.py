@@ -1,4 +1,4 @@
-# expect: ddp-uneven-batches
+# expect: ddp-uneven-batches (core)
 # outside: collectives-out-of-step
 """Two ranks take every second row of a table with an odd number of batches, and meet at the end of each epoch."""
 

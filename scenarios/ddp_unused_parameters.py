@@ -1,4 +1,4 @@
-# expect: ddp-unused-parameters
+# expect: ddp-unused-parameters (core)
 """Two ranks train a classifier with a head for long texts; one rank has a batch with none of them."""
 
 import datetime

@@ -1,4 +1,4 @@
-# expect: empty-loader-drop-last
+# expect: empty-loader-drop-last (core)
 """Fine-tuning on a handful of clips with the batch size of the large run: every epoch is over before it begins."""
 
 import torch

@@ -1,4 +1,4 @@
-# expect: fails-on-sample
+# expect: fails-on-sample (core)
 # trial: doctor make_loader --only samples,no-workers
 """One of the volumes was cut off while it was copied: whoever loads that sample fails, with workers or without."""
 

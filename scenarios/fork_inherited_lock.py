@@ -1,4 +1,4 @@
-# expect: fork-inherited-lock
+# expect: fork-inherited-lock (core)
 """A metrics client sends from a thread and holds its lock meanwhile; the workers inherit the lock, but not the thread."""
 
 import signal

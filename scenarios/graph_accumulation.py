@@ -1,4 +1,4 @@
-# expect: graph-accumulation
+# expect: graph-accumulation (core)
 """How far two views of a batch agree is summed up for the log, as a tensor: with it, every step's graph is kept."""
 
 import torch

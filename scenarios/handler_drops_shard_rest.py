@@ -1,4 +1,4 @@
-# expect: handler-drops-shard-rest
+# expect: handler-drops-shard-rest (core)
 """Recordings of birds lie in five shards. The copy of one broke off half-way, and the pipeline was told to carry on."""
 
 import tarfile

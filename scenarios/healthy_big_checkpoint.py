@@ -1,4 +1,4 @@
-# expect: healthy
+# expect: healthy (core)
 """A checkpoint is written to slow network storage in the middle of training, piece by piece."""
 
 import os

@@ -1,4 +1,4 @@
-# expect: healthy
+# expect: healthy (core)
 """Two ranks with two workers each, even work, and in between a pause on all ranks that is as long as a stall."""
 
 import datetime

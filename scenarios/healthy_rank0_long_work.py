@@ -1,4 +1,4 @@
-# expect: healthy
+# expect: healthy (core)
 """After the epoch the first rank evaluates and writes a report, alone and for long; the other one waits for it."""
 
 import os

@@ -1,4 +1,4 @@
-# expect: hf-filelock
+# expect: hf-filelock (core)
 """Another job holds the lock of the dataset cache and does nothing more; this one waits for it before it can train."""
 
 import multiprocessing

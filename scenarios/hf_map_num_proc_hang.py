@@ -1,4 +1,4 @@
-# expect: hf-map-num-proc-hang
+# expect: hf-map-num-proc-hang (core)
 """Reviews are embedded by a small encoder, in two processes, after the encoder has been tried once in this one."""
 
 import datasets

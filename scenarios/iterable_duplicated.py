@@ -1,4 +1,4 @@
-# expect: iterable-duplicated
+# expect: iterable-duplicated (core)
 """A language model on a file of stories, streamed by two workers: each of them reads the file from start to end."""
 
 import json

@@ -1,4 +1,4 @@
-# expect: main-killed
+# expect: main-killed (core)
 """A native extension reads through a null pointer in the middle of a step."""
 
 import ctypes

@@ -1,4 +1,4 @@
-# expect: main-oom-killed
+# expect: main-oom-killed (core)
 # environment: memory=1000M
 """The training process itself keeps every batch it has seen, until the limit is reached."""
 

@@ -1,4 +1,4 @@
-# expect: max-map-count
+# expect: max-map-count (core)
 """A cache of latents maps every tile of every picture on its own, and keeps the mappings: that saves memory."""
 
 import tempfile

@@ -1,4 +1,4 @@
-# expect: memory-budget-exceeded
+# expect: memory-budget-exceeded (core)
 # trial: budget make_loader --workers 32 --batch 32 --prefetch 4 --memory 4G
 """CT volumes that work on the workstation: what would 32 workers with batches of 32 take on a node with 4 GiB for it?"""
 

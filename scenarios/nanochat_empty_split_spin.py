@@ -1,4 +1,4 @@
-# expect: nanochat-empty-split-spin
+# expect: nanochat-empty-split-spin (core)
 """A small language model reads parquet shards, the last one held out for validation. Only one shard was downloaded."""
 
 import glob

@@ -1,4 +1,4 @@
-# expect: persistent-stale-epoch
+# expect: persistent-stale-epoch (core)
 """A curriculum by epoch: longer excerpts each time. The workers persist, and never hear of the second epoch."""
 
 import torch

@@ -1,4 +1,4 @@
-# expect: rank-crash-cascade
+# expect: rank-crash-cascade (core)
 """Three ranks train; on one of them a label is outside the table of weights, and all of them end with an error."""
 
 import datetime

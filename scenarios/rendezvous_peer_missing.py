@@ -1,4 +1,4 @@
-# expect: rendezvous-peer-missing
+# expect: rendezvous-peer-missing (core)
 """A script for two processes is started as one: somebody has removed the second line from the shell script."""
 
 import datetime

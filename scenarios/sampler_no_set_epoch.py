@@ -1,4 +1,4 @@
-# expect: sampler-no-set-epoch
+# expect: sampler-no-set-epoch (core)
 """Two ranks fit a small regression over four epochs; nobody tells the sampler which epoch it is."""
 
 import tempfile

@@ -1,4 +1,4 @@
-# expect: shard-read-errors
+# expect: shard-read-errors (core)
 """Cells of a tissue lie in eight files. One was never written to its end; the loader logs that, and pads the gap with
 cells it has seen before, so that every epoch is as long as it should be."""
 

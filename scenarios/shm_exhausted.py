@@ -1,4 +1,4 @@
-# expect: shm-exhausted
+# expect: shm-exhausted (core)
 # environment: shm=24M
 """Large batches in a container with the shared memory that Docker gives by default, or less."""
 

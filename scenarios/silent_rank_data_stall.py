@@ -1,4 +1,4 @@
-# expect: silent-rank-data-stall
+# expect: silent-rank-data-stall (core)
 """Two ranks with a loader each: one sample of the second rank's lies on storage that has stopped to answer."""
 
 import datetime

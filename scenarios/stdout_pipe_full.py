@@ -1,4 +1,4 @@
-# expect: stdout-pipe-full
+# expect: stdout-pipe-full (core)
 """A wrapper starts the training with its output in a pipe and waits for its end, but never reads the pipe."""
 
 import signal

@@ -1,4 +1,4 @@
-# expect: stuck-in-user-code
+# expect: stuck-in-user-code (core)
 """A thread computes weights for the loss and dies of a mistake in it; the loop waits for its next answer for ever."""
 
 import queue

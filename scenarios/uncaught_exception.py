@@ -1,4 +1,4 @@
-# expect: uncaught-exception
+# expect: uncaught-exception (core)
 """A shape that fits until the last, smaller batch of the epoch comes."""
 
 import torch

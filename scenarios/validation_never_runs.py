@@ -1,4 +1,4 @@
-# expect: validation-never-runs
+# expect: validation-never-runs (core)
 """Cells cut out of microscope slides, streamed by two workers; the length does not know that each drops its rest."""
 
 import math

@@ -1,4 +1,4 @@
-# expect: wandb-finish-hang
+# expect: wandb-finish-hang (core)
 """The run is tracked online. After training the link to the tracking server goes down, and finish() waits for it."""
 
 import json

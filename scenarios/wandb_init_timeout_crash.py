@@ -1,4 +1,5 @@
 # expect: wandb-init-timeout
+# outside: nothing
 """Two ranks; the first one sets up wandb, cannot reach its server and gives up, while the other waits in a barrier."""
 
 import datetime

@@ -1,4 +1,4 @@
-# expect: wandb-rows-lost
+# expect: wandb-rows-lost (core)
 """Somebody has read that `commit=True` waits for an upload, and has every step logged with `commit=False` instead."""
 
 import os

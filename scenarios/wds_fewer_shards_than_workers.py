@@ -1,4 +1,4 @@
-# expect: wds-fewer-shards-than-workers
+# expect: wds-fewer-shards-than-workers (core)
 """Street signs were packed into two shards while three workers are to read them."""
 
 import tempfile

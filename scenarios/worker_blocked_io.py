@@ -1,4 +1,4 @@
-# expect: worker-blocked-io
+# expect: worker-blocked-io (core)
 """One sample is a named pipe that a download was to be written into, and the download never began."""
 
 import os

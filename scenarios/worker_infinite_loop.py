@@ -1,4 +1,4 @@
-# expect: worker-infinite-loop
+# expect: worker-infinite-loop (core)
 """Crops are drawn until one shows enough of the object, and one image shows nothing at all."""
 
 import signal

@@ -1,4 +1,4 @@
-# expect: worker-oom-killed
+# expect: worker-oom-killed (core)
 # environment: memory=1200M
 """Each worker keeps a cache of decoded volumes that nobody empties, in a container with a memory limit."""
 

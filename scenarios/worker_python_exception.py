@@ -1,4 +1,4 @@
-# expect: worker-python-exception
+# expect: worker-python-exception (core)
 """A classifier on small image-like files, one of which was cut short while it was copied."""
 
 import tempfile

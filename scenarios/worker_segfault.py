@@ -1,4 +1,4 @@
-# expect: worker-segfault
+# expect: worker-segfault (core)
 """Recordings are read by a small native library; one entry of its table was never made an address."""
 
 import ctypes

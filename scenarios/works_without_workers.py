@@ -1,4 +1,4 @@
-# expect: works-without-workers
+# expect: works-without-workers (core)
 # trial: doctor make_loader --only no-workers,one-worker
 """A dataset with a lambda in it, and workers that are spawned: fine without workers, dead with them."""
 

@@ -10,11 +10,15 @@ from pathlib import Path
 
 import pytest
 
+from unstuck.probes import cgroups
+
 sys.path.insert(0, str(Path(__file__).parent))
 # Started in the background by a shell, everything would inherit that Ctrl-C is ignored.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+pytest_plugins = ["second_try"]
+MOST = 8  # trainings at a time: each has several processes of some hundred megabytes
 # Four trainings at a time share two processors: a thread that spins while it waits takes them from the others.
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
@@ -34,6 +38,14 @@ def pytest_ignore_collect(collection_path, config):
     if "not scenario" not in config.option.markexpr or collection_path.suffix != ".py":
         return None
     return "\npytestmark = pytest.mark.scenario" in collection_path.read_text() or None
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers(config):
+    """`-n auto`, as in `make scenarios`: no more trainings at a time than there are cores for them."""
+    quota = cgroups.processor_quota(os.getpid())
+    cores = len(os.sched_getaffinity(0))
+    return max(min(cores, cores if quota is None else int(quota), MOST), 1)
 
 
 @pytest.fixture

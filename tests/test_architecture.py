@@ -31,6 +31,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "__main__": {"cli"},
     "errors": set(),
     "safe_files": set(),
+    "retention": {"inside.format", "inside.run_folder"},  # what is ours and whether it lives is told by names and marks
     "wording": set(),
     "model": set(),  # the vocabulary
     "inside": set(),  # runs in the user's process, under another name, perhaps without unstuck around it
@@ -42,11 +43,14 @@ MAY_IMPORT: dict[str, set[str]] = {
     "rules": {"model"},  # a rule judges saved evidence: offline, in tests, on a colleague's machine
     "views": {"model"},  # a view that computes cannot be trusted
     "diagnose": {"", "model", "recordings", "probes", "rules"},
-    "checking": {"model"},  # the same reading serves a check, a cluster, and a run that had trouble with a file
+    "checking": {"model", "retention", "inside.run_folder"},  # the same reading serves a check, a cluster, and a run that had trouble with a file
     # The naming of run folders is shared with the process that makes a run from inside.
-    "watching": {"model", "recordings", "probes", "logs", "diagnose", "inside.format", "inside.run_folder"},
+    "watching": {"model", "recordings", "probes", "logs", "diagnose", "retention", "inside.format", "inside.run_folder"},
     # A trial is a recorded run: it is watched and judged like any other.
-    "trials": {"model", "recordings", "probes", "logs", "inside.format", "inside.run_folder", "watching", "diagnose"},
+    "trials": {
+        *("model", "recordings", "probes", "logs", "watching", "diagnose", "retention"),
+        *("inside.format", "inside.run_folder"),
+    },
 }
 EVERYTHING = {"cli"}
 # The one error for people, the one way to open what others may have made, the one redaction, the one way to show a name.

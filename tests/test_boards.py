@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 
@@ -9,14 +10,22 @@ import pytest
 
 from stuck import TRAINING, place_at, wait_for
 from unstuck.inside import format as f
-from unstuck.inside.format import Kind
+from unstuck.inside.format import Kind, RecordingName, recording_name
 from unstuck.inside.recorder import Recorder, clock
 from unstuck.model.look import Stall
 from unstuck.watching.boards import AT_FIRST, Board
 from unstuck.watching.running import environment
 from unstuck.watching.stall_clock import LEAST, StallClock, limit
 
-MAIN, WORKER = 4001, 4002
+MAIN, WORKER, OTHER = 4001, 4002, 4003
+
+
+def named(pid, parent=1):
+    return RecordingName("node", parent, pid, 77)
+
+
+ALIVE = {named(MAIN)}
+BOTH = {named(MAIN), named(OTHER)}
 
 
 def recorder_of(folder, pid, role=f.ROLE_MAIN, parent=1):
@@ -36,7 +45,7 @@ def main(tmp_path):
 @pytest.fixture
 def stall_clock(tmp_path, main):
     clock = StallClock(tmp_path)
-    clock.tick(100.0, {MAIN})
+    clock.tick(100.0, ALIVE)
     return clock
 
 
@@ -56,14 +65,14 @@ def live(recorder):
 @pytest.mark.parametrize("happens", [lambda one: turn_to(one, Kind.WAIT), step, live], ids=["board", "step", "live"])
 def test_whatever_a_rank_writes_is_progress(stall_clock, main, happens):
     happens(main)
-    stall_clock.tick(130.0, {MAIN})
+    stall_clock.tick(130.0, ALIVE)
 
     assert stall_clock.moved() == 130.0
 
 
 def test_a_rank_that_writes_nothing_stands(stall_clock, main):
-    stall_clock.tick(130.0, {MAIN})
-    stall = stall_clock.stall(145.0, 90.0, 60.0)
+    stall_clock.tick(130.0, ALIVE)
+    stall = stall_clock.stall(145.0, 55.0, 60.0)
 
     assert stall_clock.moved() == 100.0
     assert (stall.pid, stall.since, stall.seconds, stall.patience) == (MAIN, 10.0, 45.0, 60.0)
@@ -72,43 +81,43 @@ def test_a_rank_that_writes_nothing_stands(stall_clock, main):
 def test_progress_is_seen_beyond_the_entries_that_are_read_at_first(stall_clock, main):
     for key in range(AT_FIRST + 3):
         turn_to(main, Kind.STAGE, key)
-    stall_clock.tick(110.0, {MAIN})
-    stall_clock.tick(120.0, {MAIN})
+    stall_clock.tick(110.0, ALIVE)
+    stall_clock.tick(120.0, ALIVE)
 
     turn_to(main, Kind.STAGE, AT_FIRST + 2)
-    stall_clock.tick(130.0, {MAIN})
+    stall_clock.tick(130.0, ALIVE)
 
     assert stall_clock.moved() == 130.0
 
 
 def test_a_worker_that_gets_on_moves_its_rank(tmp_path, stall_clock, main):
     worker = recorder_of(tmp_path, WORKER, f.ROLE_WORKER, parent=MAIN)
-    stall_clock.tick(110.0, {MAIN, WORKER})
+    stall_clock.tick(110.0, {named(MAIN), named(WORKER, MAIN)})
 
     live(worker)
-    stall_clock.tick(130.0, {MAIN, WORKER})
+    stall_clock.tick(130.0, {named(MAIN), named(WORKER, MAIN)})
 
     assert stall_clock.moved() == 130.0
     assert stall_clock.stall(130.0, 0.0, 60.0).pid == MAIN
 
 
 def test_a_run_gets_on_for_as_long_as_one_of_its_ranks_does(tmp_path, stall_clock, main):
-    other = recorder_of(tmp_path, 4003)
+    other = recorder_of(tmp_path, OTHER)
     other.words[f.H_RANK] = 2  # stored plus one
-    stall_clock.tick(110.0, {MAIN, 4003})
+    stall_clock.tick(110.0, BOTH)
 
     step(other)
-    stall_clock.tick(130.0, {MAIN, 4003})
+    stall_clock.tick(130.0, BOTH)
     stall = stall_clock.stall(150.0, 0.0, 60.0)
 
-    assert (stall.pid, stall.rank, stall.seconds) == (4003, 1, 20.0)
+    assert (stall.pid, stall.rank, stall.seconds) == (OTHER, 1, 20.0)
 
 
 def test_a_process_that_has_ended_no_longer_counts(tmp_path, stall_clock, main):
-    recorder_of(tmp_path, 4003)
-    stall_clock.tick(110.0, {MAIN, 4003})
+    recorder_of(tmp_path, OTHER)
+    stall_clock.tick(110.0, BOTH)
 
-    stall_clock.tick(120.0, {MAIN})
+    stall_clock.tick(120.0, ALIVE)
     one_left = stall_clock.stall(125.0, 0.0, 60.0)
     stall_clock.tick(130.0, set())
 
@@ -121,12 +130,12 @@ def test_a_file_that_is_no_recording_yet_is_met_later(tmp_path):
     path = tmp_path / f"node.1.{MAIN}.77.rec"
     path.write_bytes(bytes(8192))
     stall_clock = StallClock(tmp_path)
-    stall_clock.tick(100.0, {MAIN})
+    stall_clock.tick(100.0, ALIVE)
     early = stall_clock.moved()
     path.unlink()
 
     recorder_of(tmp_path, MAIN)
-    stall_clock.tick(110.0, {MAIN})
+    stall_clock.tick(110.0, ALIVE)
 
     assert (early, stall_clock.moved()) == (None, 110.0)
 
@@ -136,7 +145,7 @@ def test_a_stub_of_a_recording_is_no_error(tmp_path, content):
     (tmp_path / f"node.1.{MAIN}.77.rec").write_bytes(content)
     stall_clock = StallClock(tmp_path)
 
-    stall_clock.tick(100.0, {MAIN})
+    stall_clock.tick(100.0, ALIVE)
 
     assert stall_clock.moved() is None
 
@@ -144,7 +153,7 @@ def test_a_stub_of_a_recording_is_no_error(tmp_path, content):
 def test_a_folder_that_is_gone_is_no_error(tmp_path):
     stall_clock = StallClock(tmp_path / "nowhere")
 
-    stall_clock.tick(100.0, {MAIN})
+    stall_clock.tick(100.0, ALIVE)
 
     assert stall_clock.moved() is None
 
@@ -169,7 +178,7 @@ def test_a_stall_is_measured_by_what_the_process_turned_to_last(stall_clock, mai
     main.total(main.total_slot(Kind.BODY, 1), 3 * 10**9)
     turn_to(main, Kind.WAIT)
     turn_to(main, Kind.BODY)
-    stall_clock.tick(110.0, {MAIN})
+    stall_clock.tick(110.0, ALIVE)
 
     stall = stall_clock.stall(120.0, 0.0, 60.0)
 
@@ -186,21 +195,24 @@ def test_the_clock_of_a_real_training_runs_while_it_stands_and_starts_anew_when_
     recordings = tmp_path / "recordings"
     recordings.mkdir()
     with place_at(tmp_path) as place:
-        place.variables |= environment(tmp_path, recordings)
+        place.variables |= environment(tmp_path, recordings, os.getpid())
         steps = TRAINING.replace('        print("batch"', '        time.sleep(0.3)\n        print("batch"')
         running = place.start(sys.executable, place.write(f"import time\n{steps}"), place.fifo)
         stall_clock = StallClock(recordings)
 
         def stands():
-            stall_clock.tick(time.time(), set(place.processes()))
-            stall = stall_clock.stall(time.time(), 0.0, 60.0)
+            alive = set(place.processes())
+            names = {name for file in os.listdir(recordings) if (name := recording_name(file)) is not None}
+            stall_clock.tick(time.monotonic(), {name for name in names if name.pid in alive})
+            stall = stall_clock.stall(time.monotonic(), 0.0, 60.0)
             return stall if stall is not None and stall.seconds > 3 and "batch 4" in place.out else None
 
         stall = wait_for(stands)
         place.let_go()
         since = stall_clock.moved()
-        running.wait(timeout=60)
-        stall_clock.tick(time.time(), set(place.processes()) | {running.pid})
+        running.wait(timeout=120)
+        names = map(recording_name, os.listdir(recordings))
+        stall_clock.tick(time.monotonic(), {name for name in names if name and name.pid == running.pid})
 
     assert (stall.pid, stall.doing) == (running.pid, "waiting for data")
     assert stall.usual is not None

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import sys
-import time
 
 import pytest
 
@@ -153,16 +152,22 @@ def test_what_takes_its_time_to_give_a_first_item_may_never_have_been_entered(tm
     assert not any(gone_over(str(file), 4, {"self": "<Loader>"}).values())
 
 
+def judged(unstuck, target):
+    """The report, once it has a finding."""
+    report = json.loads(unstuck("why", target, "--json").stdout)
+    return report if report["findings"] else None
+
+
 @pytest.mark.scenario
 def test_a_generator_that_fills_its_buffer_is_slow_not_stuck_while_it_does(tmp_path, unstuck) -> None:
     with place_at(tmp_path) as place:
         watcher = place.run("--run-dir", tmp_path / "runs", program=FILLING).pid
         wait_for(lambda: "begins" in place.out)
-        time.sleep(11.5)
         (folder,) = (tmp_path / "runs").iterdir()
         main = next(pid for pid in place.processes("train.py") if pid != watcher)
         for target in (folder, main):
-            report = json.loads(unstuck("why", target, "--json").stdout)
+            # when it is looked at until it has lasted long enough for a verdict
+            report = wait_for(lambda target=target: judged(unstuck, target))
             (found,) = report["findings"]
             assert (report["state"], found["rule"]) == ("slow", "first-batch-slow")
             assert "It will be ready in about" in found["cause"]

@@ -21,7 +21,7 @@ def python(*arguments: str) -> subprocess.CompletedProcess[str]:
     """A fresh interpreter that nobody has switched recording on for."""
     variables = {name: value for name, value in os.environ.items() if not name.startswith("UNSTUCK")}
     return subprocess.run(
-        [sys.executable, *arguments], env=variables, capture_output=True, text=True, timeout=60, check=True
+        [sys.executable, *arguments], env=variables, capture_output=True, text=True, timeout=120, check=True
     )
 
 

@@ -42,6 +42,12 @@ def report_of(place):
     return json.loads(file.read_bytes())
 
 
+def watcher_of(place):
+    """The process beside the command, which holds this node's lock."""
+    (lock,) = place.folder.glob("unstuck-runs/*/watch-*.lock")
+    return int(lock.read_text().split()[2])
+
+
 def test_all_ranks_and_workers_of_a_stopped_run_are_gone(place):
     running = place.run("--on-stall", "stop", program=RANKS, python=TORCHRUN)
 
@@ -52,17 +58,31 @@ def test_all_ranks_and_workers_of_a_stopped_run_are_gone(place):
     assert f"cat {place.fifo}" in finding["cause"]
 
 
-def test_a_killed_watcher_leaves_no_look_behind_and_the_training_goes_on(place):
+def test_a_killed_watcher_leaves_no_look_behind_and_the_exit_code_is_the_commands(place):
     running = place.run()
     wait_for(lambda: place.processes(*LOOK))
 
-    running.kill()
-    running.wait()
+    os.kill(watcher_of(place), signal.SIGKILL)
     wait_for(lambda: not place.processes(*LOOK))
     place.let_go()
 
-    wait_for(lambda: not place.processes())
+    assert running.wait(timeout=60) == 0
     assert place.out == PRINTED
+    assert "[unstuck] the watcher ended early (signal 9); the run is unaffected" in place.err
+
+
+def test_a_killed_parent_leaves_the_training_running_and_its_watcher_judges_it(place):
+    running = place.run()
+    place.told(STUCK)
+
+    running.kill()
+    running.wait()
+    place.let_go()
+
+    wait_for(lambda: not place.processes("unstuck"))
+    assert place.out == PRINTED
+    assert "the run goes on after" in place.err
+    assert report_of(place)["state"] == "healthy"
 
 
 def test_a_signal_during_a_look_is_passed_on_at_once_and_ends_the_look(place):
@@ -111,11 +131,12 @@ def test_a_stall_is_judged_and_the_training_goes_on_when_the_disk_is_full(place)
 def test_a_watcher_that_is_out_of_descriptors_goes_on_watching(place):
     running = place.run()
     wait_for(lambda: "batch 4" in place.out)
-    limits = resource.prlimit(running.pid, resource.RLIMIT_NOFILE)
+    watcher = watcher_of(place)
+    limits = resource.prlimit(watcher, resource.RLIMIT_NOFILE)
 
-    resource.prlimit(running.pid, resource.RLIMIT_NOFILE, (3, limits[1]))
+    resource.prlimit(watcher, resource.RLIMIT_NOFILE, (3, limits[1]))
     place.told("it cannot be looked into (Too many open files)")
-    resource.prlimit(running.pid, resource.RLIMIT_NOFILE, limits)
+    resource.prlimit(watcher, resource.RLIMIT_NOFILE, limits)
     place.let_go()
 
     assert running.wait(timeout=60) == 0, place.err

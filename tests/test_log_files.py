@@ -14,8 +14,8 @@ import pytest
 from unstuck.errors import UserError
 from unstuck.logs.files import LogFile, older, stamp
 from unstuck.logs.handing import hand, log_to
-from unstuck.logs.line import ERROR, INFO, Line, read, written
-from unstuck.logs.reading import Follower, logs_of
+from unstuck.logs.line import ERROR, INFO, WARNING, Line, read, written
+from unstuck.logs.reading import Follower, has_ended, logs_of
 from unstuck.logs.settings import from_variables
 
 
@@ -106,13 +106,11 @@ def test_a_full_disk_costs_lines_and_nothing_else(tmp_path):
         "for number in range(2000):\n    file.write(b'x' * 99 + b'\\n')\n"
         "print(file.failed.strerror)\n"
     )
-    command = (
-        f'mount -t tmpfs -o size=64k none {tmp_path} && {sys.executable} -c "$SCRIPT" && cat {tmp_path}/a.log | wc -c'
-    )
+    command = f'mount -t tmpfs -o size=64k none {tmp_path} && "$PYTHON" -c "$SCRIPT" && cat {tmp_path}/a.log | wc -c'
 
     ended = subprocess.run(
         ["unshare", "-m", "sh", "-c", command],
-        env={**os.environ, "SCRIPT": script},
+        env={**os.environ, "SCRIPT": script, "PYTHON": sys.executable},
         capture_output=True,
         text=True,
         check=False,
@@ -186,10 +184,44 @@ def test_log_to_follows_a_run_until_its_log_ends(tmp_path):
     file.write(written(Line(1.0, INFO, "run", "Starting training...")).encode())
     time.sleep(0.7)
     file.write(written(Line(2.0, INFO, "run", "The log ends here.")).encode())
-    handing.wait(10)
+    handing.wait(120)
 
     assert [one.getMessage() for one in handler.records] == ["Starting training...", "The log ends here."]
     assert "unstuck log_to" not in [one.name for one in threading.enumerate()]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        Line(1.0, INFO, "note", "[Rank 0] [NOTE] text=The log ends here."),
+        Line(1.0, INFO, "run", "command: echo The log ends here."),
+        Line(1.0, INFO, "data", "The log ends here."),
+        Line(1.0, WARNING, "run", "The log ends here."),
+        Line(1.0, INFO, "note", "first\n[2026-05-01 03:15:00,250] [INFO] [unstuck.run] The log ends here."),
+    ],
+)
+def test_what_a_user_says_does_not_end_a_log(line):
+    assert not has_ended(written(line).splitlines())
+    assert not has_ended(["The log ends here."])
+    assert has_ended(written(Line(1.0, INFO, "run", "The log ends here.")).splitlines())
+
+
+def test_log_to_goes_on_after_a_note_with_the_words_of_the_end(tmp_path):
+    (tmp_path / "logs").mkdir()
+    file = LogFile(str(tmp_path / "logs" / f"train_{stamp(0)}.log"))
+    note = Line(1.0, INFO, "note", "[Rank 0] [NOTE] text=The log ends here.")
+    file.write(written(note).encode())
+    handler = Kept()
+
+    handing = log_to(handler, run=str(tmp_path))
+    until = time.monotonic() + 60
+    while not handler.records and time.monotonic() < until:
+        time.sleep(0.02)
+    file.write(written(Line(2.0, INFO, "epoch", "[Rank 0] more")).encode())
+    file.write(written(Line(3.0, INFO, "run", "The log ends here.")).encode())
+    handing.wait(60)
+
+    assert [one.getMessage() for one in handler.records] == [note.text, "[Rank 0] more", "The log ends here."]
 
 
 def test_log_to_does_nothing_where_nothing_records(monkeypatch):
@@ -233,7 +265,7 @@ def test_a_fork_takes_no_lock_of_a_handler_along(tmp_path):
         cwd=tmp_path,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=200,
         check=False,
     )
 

@@ -40,13 +40,13 @@ if __name__ == "__main__":
 
 @pytest.mark.scenario
 def test_a_start_and_every_sample_have_their_lines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("MY_DATA_DIR", "/data/studies")
-    monkeypatch.setenv("MY_DATA_TOKEN", "hidden")
+    monkeypatch.setenv("DATA_DIR", "/data/studies")
+    monkeypatch.setenv("DATABASE_URL", "postgres://me:hidden@db/studies")
     ended = run_unstuck(tmp_path, "--sample-times", text=TRAINING)
     assert ended.returncode == 0, ended.stderr
     text = "".join(path.read_text() for path in tmp_path.rglob("debug_rank0_*.log"))
     # then each part of the start is told
-    assert "[START] variables: MY_DATA_DIR=/data/studies\n" in text
+    assert "[START] variables: DATA_DIR=/data/studies\n" in text
     assert re.search(r"\[START\] imports: torch is there, after \S+ s\n", text)
     assert re.search(r"\[START\] model: 4 parameters in 2 tensors, made in", text)
     assert "[FIRST_BATCH] loading begins: loader 1, rank 0 of 1\n" in text

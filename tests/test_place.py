@@ -1,51 +1,16 @@
-"""Run folders: where they lie, who watches them, how many stay, what is kept out of them."""
+"""Run folders: where they lie, who shares them, who watches them, who may look into them."""
 
 from __future__ import annotations
 
 import os
-import time
+import stat
 
 import pytest
 
+from stuck import needs_root
 from unstuck.errors import UserError
 from unstuck.inside import run_folder
-from unstuck.probes.redaction import redact
 from unstuck.watching import place
-
-
-def make_run(base, name, age):
-    folder = base / name
-    folder.mkdir()
-    (folder / "run.json").write_text("{}")
-    os.utime(folder / "run.json", (time.time() - age, time.time() - age))
-    return folder
-
-
-def test_the_oldest_runs_go_and_the_newest_stay(tmp_path):
-    runs = [make_run(tmp_path, f"run{age}", age) for age in range(6)]
-
-    place.forget_old_runs(tmp_path, keep=2)
-
-    assert [one.exists() for one in runs] == [True, True, False, False, False, False]
-
-
-def test_a_run_that_is_being_watched_stays_however_old_it_is(tmp_path):
-    old = make_run(tmp_path, "old", 100)
-    make_run(tmp_path, "new", 1)
-    lock = place.elect(old)
-
-    place.forget_old_runs(tmp_path, keep=1)
-
-    assert old.exists()
-    lock.close()
-
-
-def test_what_is_no_run_is_never_removed(tmp_path):
-    (tmp_path / "thesis").mkdir()
-
-    place.forget_old_runs(tmp_path, keep=0)
-
-    assert (tmp_path / "thesis").exists()
 
 
 def test_one_watcher_is_elected_per_node(tmp_path):
@@ -91,15 +56,123 @@ def test_all_processes_of_a_run_agree_on_its_identity(monkeypatch, variables, id
     assert run_folder.identity() == identity
 
 
-@pytest.mark.parametrize(
-    ("given", "kept"),
-    [
-        (["--token", "abc", "--lr", "1"], ["--token", "[redacted]", "--lr", "1"]),
-        (["--wandb-api-key=abc"], ["--wandb-api-key=[redacted]"]),
-        (["trainer.password=abc"], ["trainer.password=[redacted]"]),
-        (["s3://user:abc@bucket/x"], ["s3://user:[redacted]@bucket/x"]),
-        (["--tokenizer", "gpt2", "--tokens=5"], ["--tokenizer", "gpt2", "--tokens=5"]),
-    ],
-)
-def test_secrets_are_taken_out_and_the_rest_is_not(given, kept):
-    assert redact(given) == kept
+@pytest.fixture
+def job(monkeypatch):
+    """A process of a Slurm job."""
+    for name in ("UNSTUCK_RUN", "TORCHELASTIC_RUN_ID", "SLURM_STEP_ID", "SLURM_RESTART_COUNT"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("SLURM_JOB_ID", "77")
+    return monkeypatch
+
+
+def launched(base):
+    return place.make(base, ["python", "train.py"])[0]
+
+
+def test_two_commands_of_one_job_are_two_runs(tmp_path, job):
+    first = launched(tmp_path)
+    place.elect(first).end()
+
+    second = launched(tmp_path)
+
+    assert (first.name, second.name) == ("train-slurm-77-0", "train-slurm-77-0-2")
+
+
+def test_a_command_after_one_whose_watcher_was_killed_is_another_run(tmp_path, job):
+    first = launched(tmp_path)
+    place.elect(first).close()  # as the kernel closes it
+
+    assert launched(tmp_path) != first
+
+
+def test_launchers_that_run_at_the_same_time_share_a_run(tmp_path, job):
+    first = launched(tmp_path)
+    early = launched(tmp_path)  # before the watcher has its lock
+    lock = place.elect(first)
+    late = launched(tmp_path)
+    lock.close()
+
+    assert first == early == late
+
+
+def test_a_job_that_is_queued_again_goes_on_with_its_runs_in_their_order(tmp_path, job):
+    first = launched(tmp_path)
+    place.elect(first).end()
+    second = launched(tmp_path)
+    place.elect(second).end()
+
+    job.setenv("SLURM_RESTART_COUNT", "1")
+    first_again = launched(tmp_path)
+    place.elect(first_again).end()
+    second_again = launched(tmp_path)
+
+    assert (first_again, second_again) == (first, second)
+
+
+def test_a_run_that_another_node_has_ended_is_shared_by_one_that_comes_late(tmp_path, job):
+    first = launched(tmp_path)
+    (first / run_folder.lock_name("another-node")).write_text("ended 0 1 1")
+
+    assert launched(tmp_path) == first
+
+
+def test_a_run_folder_is_for_its_owner_alone(tmp_path):
+    folder = launched(tmp_path)
+    place.describe(folder, ["python", "train.py"], 1)
+    place.elect(folder)
+
+    modes = {path.name: stat.S_IMODE(path.stat().st_mode) for path in (folder, *folder.rglob("*"))}
+    assert {mode for name, mode in modes.items() if name in (folder.name, "recordings")} == {0o700}
+    assert {mode for name, mode in modes.items() if name not in (folder.name, "recordings")} == {0o600}
+
+
+def test_a_folder_where_everybody_may_replace_what_is_written_is_refused(tmp_path):
+    tmp_path.chmod(0o777)
+
+    with pytest.raises(UserError, match="everybody may write"):
+        launched(tmp_path)
+
+
+def test_a_folder_that_somebody_else_owns_is_refused(tmp_path):
+    needs_root()
+    os.chown(tmp_path, 65534, 65534)
+
+    with pytest.raises(UserError, match="belongs to user 65534"):
+        launched(tmp_path)
+
+
+def test_a_run_folder_that_somebody_else_has_prepared_is_not_used(tmp_path, job):
+    needs_root()
+    tmp_path.chmod(0o1777)
+    planted = tmp_path / "train-slurm-77-0"
+    planted.mkdir()
+    os.chown(planted, 65534, 65534)
+
+    with pytest.raises(UserError, match="belongs to user 65534"):
+        launched(tmp_path)
+
+
+def test_a_link_in_place_of_a_run_folder_is_not_followed(tmp_path, job):
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    (tmp_path / "train-slurm-77-0").symlink_to(elsewhere)
+
+    folder = launched(tmp_path)
+
+    assert folder.name == "train-slurm-77-0-2"
+    assert list(elsewhere.iterdir()) == []
+
+
+def test_all_launchers_of_a_node_record_into_one_folder_on_its_local_disk(tmp_path, job, monkeypatch):
+    monkeypatch.setattr(place, "file_system", lambda _: "nfs4")
+
+    folder, first = place.make(tmp_path, ["python", "train.py"])
+    _, second = place.make(tmp_path, ["python", "train.py"])
+    (first / "node.1.2.3.rec").write_bytes(b"written here")
+    place.bring_home(first, folder)
+    place.leave_local_disk(first, folder)
+
+    assert first == second
+    assert first.parent != folder
+    assert stat.S_IMODE((folder / "recordings" / "node.1.2.3.rec").stat().st_mode) == 0o600
+    assert not first.exists()

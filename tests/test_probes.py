@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 import subprocess
-import time
 from pathlib import Path
 
 import pytest
 
-from unstuck.probes import cgroups, host
+from stuck import wait_for
+from unstuck.probes import cgroups, host, kernel
 from unstuck.trials.surroundings import Unavailable, surroundings
 from unstuck.watching.pidfd import Pidfd
 
@@ -33,12 +33,17 @@ def test_a_process_that_is_gone_is_left_out(tmp_path):
     assert host.sample(os.getpid(), [gone.pid], tmp_path, 0.0).processes == []
 
 
+def in_its_group(pid):
+    """Its memory, once it has joined the cgroup that was made for it."""
+    use = cgroups.memory(pid)
+    return use if use is not None and use.limit == 64 << 20 else None
+
+
 def test_the_limit_of_a_memory_cgroup_is_read_through_a_process_in_it():
     try:
         with surroundings({"memory": "64M"}) as around:
-            inside = subprocess.Popen([*around.outside, "sleep", "30"])
-            time.sleep(0.3)
-            use = cgroups.memory(inside.pid)
+            inside = subprocess.Popen([*around.outside, "sleep", "600"])
+            use = wait_for(lambda: in_its_group(inside.pid))
             inside.kill()
             inside.wait()
     except Unavailable as reason:
@@ -83,11 +88,14 @@ def test_the_kernel_tells_how_a_process_that_is_not_our_child_ended(command, sta
     if release < (6, 15):
         pytest.skip("needs Linux 6.15")
     parent = subprocess.Popen(
-        ["sh", "-c", f"sh -c 'sleep 0.4; {command}' & echo $!; wait"], stdout=subprocess.PIPE, text=True
+        ["sh", "-c", f"exec 3<&0; sh -c 'read go <&3; {command}' & echo $!; wait"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
     )
     handle = Pidfd(int(parent.stdout.readline()))
 
-    parent.wait()
+    parent.communicate("go\n")
 
     assert handle.ended()
     assert handle.status() == status
@@ -110,11 +118,11 @@ def test_small_shared_memory_is_made_for_the_training_alone(tmp_path):
 def test_the_counters_of_a_cgroup_are_read_on_after_the_process_in_it_has_ended(tmp_path):
     try:
         with surroundings({"memory": "64M"}) as around:
-            inside = subprocess.Popen([*around.outside, "sleep", "30"])
-            time.sleep(0.3)
+            inside = subprocess.Popen([*around.outside, "sleep", "600"])
+            wait_for(lambda: in_its_group(inside.pid))
             before = host.sample(inside.pid, [], tmp_path, 0.0)
             inside.kill()
-            time.sleep(0.1)  # now a zombie, in no cgroup of its own
+            wait_for(lambda: kernel.stat(inside.pid).state == "Z")  # now it is in no cgroup of its own
             after = host.sample(inside.pid, [], tmp_path, 0.5, host.groups_in(before))
             inside.wait()
     except Unavailable as reason:

@@ -41,7 +41,7 @@ def test_a_signal_reaches_the_command(tmp_path):
     try:
         wait_for((tmp_path / "ready").exists)
         os.kill(running.pid, signal.SIGUSR1)
-        assert running.wait(timeout=30) == 7
+        assert running.wait(timeout=120) == 7
         assert output_of(tmp_path) == "got it\n"
     finally:
         with contextlib.suppress(ProcessLookupError):
@@ -60,13 +60,13 @@ def test_more_output_than_is_kept_is_drained_and_its_end_is_there(unstuck, tmp_p
 
 
 def test_a_process_that_stays_behind_does_not_hold_the_run_up(unstuck, tmp_path):
-    begun = time.monotonic()
+    waits = "(while [ ! -e go ]; do sleep 0.1; done; echo late) & echo early"
 
-    ended = unstuck("run", "--quiet", "--", "sh", "-c", "(sleep 8; echo late) & echo early")
+    ended = unstuck("run", "--quiet", "--", "sh", "-c", waits)
 
     assert ended.returncode == 0
-    assert time.monotonic() - begun < 7
     assert output_of(tmp_path) == "early\n"
+    (tmp_path / "go").touch()
     wait_for(lambda: output_of(tmp_path) == "early\nlate\n")
 
 
@@ -88,16 +88,16 @@ def test_a_full_disk_stops_nobody(tmp_path):
     chatty = "import sys\nfor n in range(300):\n    print('x' * 99_999)\nprint('the end')\nopen('../done', 'w')\n"
     command = (
         f"mount -t tmpfs -o size=8m none {tmp_path}/small && cd {tmp_path}/small && "
-        f'exec {sys.executable} -m unstuck run --quiet -- {sys.executable} -c "$CHATTY"'
+        'exec "$PYTHON" -m unstuck run --quiet -- "$PYTHON" -c "$CHATTY"'
     )
     (tmp_path / "small").mkdir()
 
     ended = subprocess.run(
         ["unshare", "-m", "sh", "-c", command],
-        env={**os.environ, "CHATTY": chatty},
+        env={**os.environ, "CHATTY": chatty, "PYTHON": sys.executable},
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=200,
         check=False,
     )
 
@@ -123,19 +123,24 @@ def test_a_log_folder_that_cannot_be_made_is_one_clear_line_and_the_run_goes_on(
     )
 
 
-@pytest.mark.parametrize(
-    ("words", "variables"),
-    [(["--log-every", "0"], {}), (["--log-level", "LOUD"], {}), ([], {"UNSTUCK_LOG_EVERY": "many"})],
-)
-def test_a_setting_that_makes_no_sense_is_said_before_anything_runs(unstuck, words, variables):
-    ended = unstuck("run", *words, "--", "echo", "ran", env={**os.environ, **variables})
+@pytest.mark.parametrize("words", [["--log-every", "0"], ["--log-level", "LOUD"]])
+def test_an_option_that_makes_no_sense_is_said_before_anything_runs(unstuck, words):
+    ended = unstuck("run", *words, "--", "echo", "ran")
 
     assert ended.returncode == 2
     assert ended.stdout == ""
     assert ended.stderr.count("\n") == 1
 
 
-def wait_for(condition, seconds=30.0):
+def test_a_variable_that_makes_no_sense_does_not_keep_the_command_from_running(unstuck):
+    ended = unstuck("run", "--", "echo", "ran", env={**os.environ, "UNSTUCK_LOG_EVERY": "many"})
+
+    assert ended.returncode == 0
+    assert ended.stdout == "ran\n"
+    assert "UNSTUCK_LOG_EVERY" in ended.stderr.splitlines()[0]
+
+
+def wait_for(condition, seconds=120.0):
     until = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < until, "it never came true"

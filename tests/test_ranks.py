@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import subprocess
 import sys
 import time
@@ -46,7 +47,7 @@ ACCELERATE = ["-m", "accelerate.commands.launch", "--multi_gpu", "--num_processe
 
 def the_run(base):
     """The one run folder, once its watcher has ended."""
-    until = time.monotonic() + 60
+    until = time.monotonic() + 120
     while not list(base.glob("unstuck-runs/*/report.json")):
         assert time.monotonic() < until, "the watcher never reported"
         time.sleep(0.1)
@@ -64,7 +65,7 @@ def ranks_of(folder):
 
 def switched_on(words, cwd, **variables):
     """Under `unstuck env`, as a shell or a job script does it."""
-    line = f'eval "$({sys.executable} -m unstuck env)" && exec "$@"'
+    line = f'eval "$({shlex.quote(sys.executable)} -m unstuck env)" && exec "$@"'
     environment = {**os.environ, "OMP_NUM_THREADS": "1", **variables}
     return subprocess.Popen(
         ["sh", "-c", line, "sh", *map(str, words)], cwd=cwd, env=environment, stderr=subprocess.PIPE, text=True

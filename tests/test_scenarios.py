@@ -2,25 +2,17 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from core import SCENARIOS, family, from_outside, in_core, marked
 from unstuck.rules.discovery import all_rules
-from unstuck.trials.scenarios import all_scenarios, run_in_passing
+from unstuck.trials.scenarios import run_in_passing
 from unstuck.trials.surroundings import Unavailable
 
-SCENARIOS = all_scenarios()
-
-
-def marked(name):
-    """There is no time for all: further forms of a failure that has a scenario already are run on request.
-
-    So are the healthy neighbours of the rules: what was kept of them is judged every time, and the look-alikes, which
-    are named healthy-, are run. Data that is only checked takes a second: all of that is run.
-    """
-    known = name.startswith("healthy-") or name in all_rules() or SCENARIOS[name].check
-    return pytest.param(name, marks=[] if known else pytest.mark.variant)
+SEVERAL = 3  # rules of each family that the core tries
 
 
 def outcome_of(name):
@@ -30,8 +22,7 @@ def outcome_of(name):
         pytest.skip(str(reason))
 
 
-@pytest.mark.scenario
-@pytest.mark.parametrize("name", [marked(name) for name in sorted(SCENARIOS)])
+@pytest.mark.parametrize("name", marked(sorted(SCENARIOS)))
 def test_the_verdict_is_the_expected_one(name):
     outcome = outcome_of(name)
 
@@ -40,14 +31,29 @@ def test_the_verdict_is_the_expected_one(name):
 
 
 def test_every_rule_has_a_scenario_and_a_healthy_neighbour():
-    expected = {one.expect for one in SCENARIOS.values()}
+    expected = {scenario.expect for scenario in SCENARIOS.values()}
 
     assert set(all_rules()) <= expected
     assert all(SCENARIOS[f"{rule}-healthy"].expect == "healthy" for rule in all_rules())
 
 
+def test_the_core_has_several_rules_of_every_family_with_their_healthy_neighbours():
+    tried = [rule for rule in all_rules() if in_core(rule)]
+    counts = Counter(family(rule) for rule in tried)
+
+    assert {name: counts[name] for name in {family(rule) for rule in all_rules()} if counts[name] < SEVERAL} == {}
+    assert all(in_core(f"{rule}-healthy") for rule in tried)
+
+
+def test_the_core_looks_from_outside_at_every_family_that_can_be_seen_from_there():
+    seen = {rule for scenario in SCENARIOS.values() if from_outside(scenario) for rule in [scenario.outside]}
+    tried = {scenario.outside for scenario in SCENARIOS.values() if scenario.core and from_outside(scenario)}
+
+    assert {family(rule) for rule in tried} == {family(rule) for rule in seen}
+
+
 @pytest.mark.scenario
-@pytest.mark.variant
+@pytest.mark.calm
 @pytest.mark.parametrize(("name", "times"), [("worker-killed", 3)])
 def test_the_same_kill_gets_the_same_verdict_every_time_whatever_exception_it_surfaces_as(name, times):
     with ThreadPoolExecutor(2) as pool:

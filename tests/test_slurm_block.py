@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import subprocess
 import sys
 import time
@@ -66,11 +67,11 @@ def test_a_job_with_the_block_is_recorded_under_its_number(unstuck, script, tmp_
     ended = shell(block, env={**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}", "SLURM_JOB_ID": "4711"})
 
     assert ended.returncode == 0, ended.stderr
-    until = time.monotonic() + 30
+    until = time.monotonic() + 120
     while not list(runs.glob("*4711*/report.json")):
         assert time.monotonic() < until, [one.name for one in runs.iterdir()]
         time.sleep(0.1)
     look = (
         next(line for line in block.splitlines() if "unstuck why" in line).removeprefix("#   ").replace("JOBID", "4711")
     )
-    assert "healthy" in shell(f"{sys.executable} -m {look}").stdout
+    assert "healthy" in shell(f"{shlex.quote(sys.executable)} -m {look}").stdout

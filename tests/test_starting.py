@@ -38,7 +38,7 @@ def test_it_is_told_what_is_filled_and_how_far_it_has_come(tmp_path, script):
         said = ask(folder, age=STARTING[0])
     finally:
         run.terminate()
-        run.communicate(timeout=60)
+        run.communicate(timeout=120)
 
     (line,) = said
     assert line.startswith("not at its first step yet: first sample for ")
@@ -50,7 +50,7 @@ def ask(folder, age):
     foresight = Foresight(folder, said.append)
     foresight.tick(age - 1, 1, begun=False)
     assert foresight._looking is None  # too early
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 120
     while not said and time.monotonic() < deadline:
         foresight.tick(age, 1, begun=False)
         time.sleep(0.1)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Callable
 from pathlib import Path
+from typing import TypeVar
 
 import msgspec
 
@@ -12,8 +15,10 @@ from .model.activities import activities
 from .model.bottleneck import bottleneck
 from .model.checked import Data
 from .model.evidence import Evidence
+from .model.hiding import without_secrets
 from .model.look import Stall
 from .model.marks import meaning
+from .model.recorded import Process
 from .model.report import Ahead, NotChecked, Overhead, Report, RunName, Symptom, Training
 from .model.rule import Judgement
 from .model.speaking import trainer_of
@@ -23,11 +28,12 @@ from .model.standing import needs_patience, stands
 from .model.summary import summary
 from .model.timeline import timeline, way_to_first_step
 from .model.trials import FAIL
-from .probes import attempts, data_files, flight, journal, live, saved, snapshots, tree
+from .probes import attempts, data_files, flight, journal, live, owners, saved, snapshots, tree
 from .probes.look import Look, Tell
 from .rules.discovery import all_rules
 from .rules.engine import judge, rank_findings, tried
 
+T = TypeVar("T")
 ENOUGH = 10_000  # steps or samples: over fewer, what is done once at the start is all there is
 A_WHILE = 1.0  # seconds of looping, for the same reason
 
@@ -35,7 +41,31 @@ A_WHILE = 1.0  # seconds of looping, for the same reason
 def diagnose(folder: str | Path) -> Report:
     """The verdict on a run folder, live or afterwards."""
     evidence = _asked(Path(folder))
-    return report_on(evidence if evidence.run.status is None else data_files.added(evidence))
+    return report_on(evidence if evidence.run.status is None else _with_data(evidence, Path(folder)))
+
+
+def _with_data(evidence: Evidence, folder: Path) -> Evidence:
+    """What is named in a folder of another user is not opened with the rights of root."""
+    if not owners.is_anothers(folder):
+        return data_files.added(evidence)
+    told = f"data files that {folder} names were not read: it belongs to another user; look as that user"
+    return _left_out(evidence, told) if data_files.named(evidence) else evidence
+
+
+def _left_out(evidence: Evidence, *told: str) -> Evidence:
+    return msgspec.structs.replace(evidence, unreadable=[*evidence.unreadable, *told]) if told else evidence
+
+
+def _with_saved(evidence: Evidence, folder: Path) -> Evidence:
+    """Whether its checkpoints are there, as the folder's owner sees it."""
+    recorded = evidence.recording or []
+    owner = owners.owner_of_folder(folder) if owners.is_anothers(folder) else owners.ours()
+    try:
+        found = owners.as_owner(owner, lambda: saved.looked_at(recorded, evidence.run.started), list[Process])
+    except owners.Refused as error:
+        told = any(one.saved or one.saving for one in recorded)
+        return _left_out(evidence, *([f"checkpoints of {folder} were not looked for: {error}"] if told else []))
+    return msgspec.structs.replace(evidence, recording=found or None)
 
 
 def _asked(folder: Path) -> Evidence:
@@ -44,8 +74,8 @@ def _asked(folder: Path) -> Evidence:
     alive = [one.pid for one in evidence.recording or () if one.alive and one.group is not None]
     if not alive:
         return evidence
-    refused = flight.ask(alive, folder)
-    return flight.added(gather(folder), refused)
+    answers = flight.ask(alive)
+    return flight.added(gather(folder), answers)
 
 
 def gather(folder: Path) -> Evidence:
@@ -54,28 +84,28 @@ def gather(folder: Path) -> Evidence:
 
     run = run_folder.run_of(folder)
     recorded = run_folder.recordings_of(folder, run)
-    hosts, exits = journal.look(folder)
-    exits = recorded.exits + exits
+    watched = journal.look(folder)
+    exits = recorded.exits + watched.exits
     newest, earlier = attempts.split(recorded.processes, exits)
     evidence = Evidence(
         run=run,
-        recording=saved.looked_at(newest, run.started) or None,
+        recording=newest or None,
         attempts=earlier,
         exits=exits if newest or exits else None,
-        host=hosts or None,
-        unreadable=recorded.unreadable,
+        host=watched.hosts or None,
+        unreadable=recorded.unreadable + watched.unreadable,
     )
-    return snapshots.added(evidence, folder)
+    return snapshots.added(_with_saved(evidence, folder), folder)
 
 
 def diagnose_live(pid: int, tell: Tell, *, seconds: float = 0.0) -> Report:
     """The verdict on a run that is going on, by any pid of it. Prepared or not: both kinds of evidence are used."""
     pids = tree.run_of(pid)
-    folder = tree.run_folder(pids)
+    found = tree.run_folder(pids)
 
     def so_far() -> Evidence:
         """What is recorded up to this moment: it goes on being written while we look."""
-        return gather(folder) if folder is not None else live.unrecorded(pids)
+        return _recorded(found, pids)
 
     def patience(seen: Look) -> float:
         """Where something stands, but not for long enough to tell stuck from slow, only looking on can."""
@@ -83,16 +113,32 @@ def diagnose_live(pid: int, tell: Tell, *, seconds: float = 0.0) -> Report:
         return 0.0 if report_on(now).findings else needs_patience(now)
 
     seen = live.look_at(so_far(), pids, tell, patience)
-    refused = flight.ask(pids, folder) if folder is not None else {}
-    looked = flight.added(live.added(so_far(), seen), refused)
+    answers = flight.ask(pids) if found.folder is not None else flight.Answers()
+    looked = flight.added(live.added(so_far(), seen), answers)
     return report_on(live.sampled(looked, seconds, tell) if seconds else looked)
+
+
+def _recorded(found: tree.Found, pids: list[int]) -> Evidence:
+    """The run's folder as its user sees it; without one, what the kernel tells."""
+    left_out = list(found.refused)
+    if found.folder is not None:
+        from .probes import folder as _  # noqa: F401  (before our rights are gone, and with them perhaps our own files)
+
+        folder = found.folder
+        try:
+            evidence = owners.as_owner(found.owner, lambda: gather(folder), Evidence)
+        except owners.Refused as error:
+            left_out.append(f"{folder} was not read: {error}")
+        else:
+            return _left_out(evidence, *left_out)
+    return _left_out(live.unrecorded(pids), *left_out)
 
 
 def diagnose_stall(folder: Path, pid: int, stall: Stall) -> Report:
     """The verdict on a recorded run whose watcher has seen it stand still."""
     pids = tree.run_of(pid)
-    refused = flight.ask(pids, folder)
-    evidence = flight.added(msgspec.structs.replace(gather(folder), stall=stall), refused)
+    answers = flight.ask(pids)
+    evidence = flight.added(msgspec.structs.replace(gather(folder), stall=stall), answers)
     return report_on(live.added(evidence, live.look_at(evidence, pids, lambda _: None)))
 
 
@@ -115,7 +161,7 @@ def trainings(tell: Tell) -> list[Training]:
         doing = [f"rank {one.rank}: {one.doing}" if one.rank is not None else one.doing for one in activities(evidence)]
         doing = doing or [f"unknown: {one.refused}" for one in seen if one.refused][:1]
         mains, workers = (sum(one.role == role for one in seen) for role in ("main", "worker"))
-        folder = tree.run_folder(pids)
+        folder = tree.run_folder(pids).folder
         command = " ".join(evidence.run.command)
         found.append(
             Training(pids[0], command, seen[0].age, len(seen), mains, workers, doing, str(folder) if folder else "")
@@ -125,24 +171,38 @@ def trainings(tell: Tell) -> list[Training]:
 
 def report_on(evidence: Evidence) -> Report:
     """Judge evidence, also evidence that was saved long ago."""
+    evidence = without_secrets(evidence)  # first of all: what is written and shown comes from here
     judgements = judge(evidence)
     findings = rank_findings([*judgements, *tried(evidence)])
+    broken: list[str] = []
+
+    def worked_out(name: str, work: Callable[[Evidence], T], nothing: T) -> T:
+        """A mistake in one part of a report, like one in a rule, takes nothing else with it."""
+        try:
+            return work(evidence)
+        except Exception as error:  # noqa: BLE001  (any bug of one part is told)
+            broken.append(f"{name} could not be worked out: {type(error).__name__}: {error}")
+            return nothing
+
+    def ruled_out(known: Evidence) -> list[str]:
+        return acquitted(known, findings)
+
     return Report(
         unstuck=__version__,
         run=RunName(evidence.run.id, evidence.run.command, evidence.run.started, evidence.run.host),
         state=_state([one.symptom for one in findings if one.role == "root"], evidence),
         findings=findings,
-        activities=activities(evidence),
-        meaning=meaning(evidence),
-        spent=spending(evidence),
-        start=timeline(evidence),
-        stages=stage_times(evidence),
-        bottleneck=bottleneck(evidence),
+        activities=worked_out("what the ranks do", activities, []),
+        meaning=worked_out("what it means", meaning, ""),
+        spent=worked_out("where the time went", spending, []),
+        start=worked_out("the way to the first step", timeline, []),
+        stages=worked_out("the stages of loading", stage_times, []),
+        bottleneck=worked_out("the bottleneck", bottleneck, None),
         not_checked=[] if _on_purpose(evidence) else _not_checked(judgements),
         overhead=_overhead(evidence),
-        summary=summary(evidence),
-        framework=trainer_of(evidence),
-        notes=_notes(evidence, judgements) + acquitted(evidence, findings),
+        summary=worked_out("the summary", summary, ""),
+        framework=worked_out("the framework", trainer_of, ""),
+        notes=_notes(evidence, judgements) + worked_out("what was ruled out", ruled_out, list[str]()) + broken,
         trial=evidence.trial,
         data=evidence.data,
         evidence=evidence,
@@ -238,7 +298,7 @@ def _unseen(evidence: Evidence) -> list[str]:
 
 
 def _unrecorded(name: str) -> str:
-    import os
-
-    _, pid, number = name.split("-")
-    return f"pid {pid} went unrecorded ({os.strerror(int(number))})"
+    parts = name.split("-")
+    if len(parts) != 3 or not (parts[1].isdecimal() and parts[2].isdecimal() and len(parts[2]) < 6):
+        return f"{name} is no word of a process that went unrecorded"
+    return f"pid {parts[1]} went unrecorded ({os.strerror(int(parts[2]))})"

@@ -16,7 +16,7 @@ LARGEST_TEXT = 256 << 20  # bytes of one JSON document or journal: far above wha
 PRIVATE_FILE, PRIVATE_FOLDER = 0o600, 0o700
 
 
-class NotPlain(OSError):
+class NotPlainError(OSError):
     """It is a link, a FIFO, a device or larger than anything of ours."""
 
     def __init__(self, path: str | Path, reason: str) -> None:
@@ -26,6 +26,9 @@ class NotPlain(OSError):
         return f"{self.filename} is {self.strerror}"
 
 
+NotPlain = NotPlainError
+
+
 def open_plain(path: str | Path, *, largest: int | None = None, follow: bool = False) -> int:
     """A descriptor for reading a regular file; `follow` where the user named the file himself."""
     flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
@@ -33,18 +36,15 @@ def open_plain(path: str | Path, *, largest: int | None = None, follow: bool = F
         fd = os.open(path, flags if follow else flags | os.O_NOFOLLOW)
     except OSError as error:
         if os.path.islink(path):
-            raise NotPlain(path, "a link, which is not followed") from error
+            raise NotPlainError(path, "a link, which is not followed") from error
         raise
-    try:
-        about = os.fstat(fd)
-        if not stat.S_ISREG(about.st_mode):
-            raise NotPlain(path, f"{_kind(about.st_mode)}, not a file")
-        if largest is not None and about.st_size > largest:
-            raise NotPlain(path, f"too large to be read ({about.st_size:,} bytes)")
-    except BaseException:
-        os.close(fd)
-        raise
-    return fd
+    about = os.fstat(fd)
+    if stat.S_ISREG(about.st_mode) and (largest is None or about.st_size <= largest):
+        return fd
+    os.close(fd)
+    if stat.S_ISREG(about.st_mode):
+        raise NotPlainError(path, f"too large to be read ({about.st_size:,} bytes)")
+    raise NotPlainError(path, f"{_kind(about.st_mode)}, not a file")
 
 
 def read_plain(path: str | Path, *, largest: int = LARGEST_TEXT, follow: bool = False) -> bytes:
@@ -75,7 +75,7 @@ def append_private(path: str | Path) -> int:
     fd = os.open(path, flags, PRIVATE_FILE)
     if not stat.S_ISREG(os.fstat(fd).st_mode):
         os.close(fd)
-        raise NotPlain(path, "not a file")
+        raise NotPlainError(path, "not a file")
     return fd
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import shards
 
-from unstuck.checking.noting import MOST, NAME, Notes, Wish, clean
+from unstuck.checking.noting import MOST, Notes, Wish
 from unstuck.checking.one import check
 from unstuck.checking.quarantine import (
     BadSample,
@@ -24,6 +24,8 @@ from unstuck.checking.quarantine import (
 )
 from unstuck.errors import UserError
 from unstuck.model.checked import Asked, Data, DataFile
+from unstuck.wording.printable import MOST as LONGEST_NAME
+from unstuck.wording.printable import shortened
 
 
 def checked(*paths: Path, decode: bool = True) -> Data:
@@ -125,14 +127,14 @@ def test_any_name_survives_the_list(tmp_path, key):
 
     assert BadSample(f"/data/{key}.tar", key) in read(str(tmp_path / "list.txt"))
     assert all(line.isprintable() for line in (tmp_path / "list.txt").read_text().split("\n"))
-    assert clean(key) == key or (f"/data/{key}.tar", clean(key)) in read(str(tmp_path / "list.txt"))
+    assert shortened(key) == key or (f"/data/{key}.tar", shortened(key)) in read(str(tmp_path / "list.txt"))
 
 
 def test_a_list_that_is_not_complete_says_so_in_its_head(tmp_path):
     def many(notes: Notes) -> None:
         for number in range(MOST + 1154):
             notes.fault("undecodable", "x", sample=f"{number:06d}", lost=1)
-        notes.fault("zeros", "x", sample="long" * NAME, lost=1)
+        notes.fault("zeros", "x", sample="long" * LONGEST_NAME, lost=1)
 
     data = Data(Asked([]), [noted("/data/a.tar", "tar", many, samples=9), DataFile("/data/b.tar", unread="no")])
 

@@ -21,7 +21,8 @@ from unstuck.recordings.facts import Facts
 from unstuck.recordings.reader import Recording, Unfinished
 
 SRC = Path(__file__).parents[2] / "src"
-INSIDE = SRC / "unstuck" / "inside"
+PACKAGE = SRC / "unstuck"
+INSIDE = PACKAGE / "inside"
 BOOTSTRAP = INSIDE / "bootstrap"
 TIMEOUT = 120.0
 
@@ -106,6 +107,11 @@ class Run:
         return self
 
 
+def frames_of_ours(text: str) -> list[str]:
+    """Lines of a traceback that name a file of the package. The word alone is no sign: a clone is called so, too."""
+    return [line for line in text.splitlines() if f"{PACKAGE}{os.sep}" in line]
+
+
 def signed(word: int) -> int:
     return word - (1 << 64) if word >> 63 else word
 
@@ -164,7 +170,7 @@ def meanwhile(folder: Path, wanted: Callable[[Process], object], seen: list[Proc
     """Reads the recording of a running program until what is wanted shows, and keeps it."""
 
     def look(pid: int) -> None:
-        until = time.monotonic() + 30
+        until = time.monotonic() + TIMEOUT
         while time.monotonic() < until and not seen:
             for path in folder.glob(f"*.{pid}.*.rec"):
                 if path.name.rsplit(".", 3)[1] == str(pid):

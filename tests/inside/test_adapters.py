@@ -182,6 +182,13 @@ def test_types_signatures_and_pickles_are_as_without_us(recorded: Recorded) -> N
         assert isinstance(iter(loader), module._BaseDataLoaderIter)
         assert list(inspect.signature(DataLoader.__init__).parameters)[:3] == ["self", "dataset", "batch_size"]
         assert "num_workers" in inspect.signature(DataLoader).parameters
+        own, shown = DataLoader.__init__.__wrapped__, inspect.getfullargspec(DataLoader.__init__)
+        assert shown == inspect.getfullargspec(own) and shown.args[:3] == ["self", "dataset", "batch_size"]
+        assert (DataLoader.__init__.__defaults__, DataLoader.__init__.__kwdefaults__) == (
+            own.__defaults__, own.__kwdefaults__
+        )
+        assert inspect.signature(DataLoader.__init__) == inspect.signature(own)
+        assert inspect.getfullargspec(torch.save) == inspect.getfullargspec(torch.save.__wrapped__)
         assert DataLoader.__init__.__qualname__ == "DataLoader.__init__"
         assert DataLoader.__iter__.__module__ == "torch.utils.data.dataloader"
         list(loader)

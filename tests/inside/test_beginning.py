@@ -94,9 +94,9 @@ for batch in DataLoader(data, batch_size=2):
     ).succeeded()
     loaders = run.main.process().loaders
     # then what the sampler does before its first index counts, in every pass
-    assert [round(one.drawing.longest, 1) for one in loaders] == [0.3, 0.0]
+    assert loaders[0].drawing.longest >= 0.3 > loaders[1].drawing.longest
     assert [one.drawing.count for one in loaders] == [16, 4]
-    assert round(loaders[0].drawing.total, 1) == pytest.approx(1.2, abs=0.2)
+    assert loaders[0].drawing.total >= 1.2
     # and a sampler of the user's own that has the dataset is told from torch's
     assert [one.sampler_holds for one in loaders] == [True, False]
 

@@ -5,12 +5,11 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from running import BOOTSTRAP, SRC, Run, environment, write
+from running import BOOTSTRAP, SRC, Run, environment, frames_of_ours, write
 
 from unstuck.inside import format as f
 
@@ -50,14 +49,15 @@ def test_a_process_without_torch_looks_as_without_us_and_writes_no_file(tmp_path
 
 
 def test_a_process_without_torch_pays_next_to_nothing(tmp_path: Path) -> None:
-    # given the best of several starts with and without us, in turn
-    def best(variables: dict[str, str]) -> float:
-        begun = time.perf_counter()
-        subprocess.run([sys.executable, "-c", "pass"], env=variables, check=True)
-        return time.perf_counter() - begun
+    # given the best of several starts with and without us, in turn, by the time on a processor: others use it, too
+    def spent(variables: dict[str, str]) -> float:
+        pid = os.posix_spawn(sys.executable, [sys.executable, "-c", "pass"], variables)
+        _, status, usage = os.wait4(pid, 0)
+        assert status == 0
+        return usage.ru_utime + usage.ru_stime
 
     plain = environment(None)
-    pairs = [(best(environment(tmp_path)), best(plain)) for _ in range(15)]
+    pairs = [(spent(environment(tmp_path)), spent(plain)) for _ in range(15)]
     with_us, without = (min(one[side] for one in pairs) for side in (0, 1))
     print(f"start-up: {with_us * 1000:.1f} ms with us, {without * 1000:.1f} ms without")
     # then it is less than half as much again, on however noisy a machine; the benchmark holds the 3 ms
@@ -148,7 +148,7 @@ def test_an_import_of_torch_that_fails_fails_as_ever(tmp_path: Path) -> None:
     text = "import traceback\ntry:\n    import torch\nexcept OSError:\n    print(traceback.format_exc())"
     told = python(text, **variables)
     assert "libcudart" in told
-    assert "unstuck" not in told
+    assert frames_of_ours(told) == []
 
 
 @pytest.mark.parametrize(
@@ -248,7 +248,7 @@ def test_processes_of_torchs_spawn_are_recorded_with_what_ended_them(started: St
     assert run.code == 1
     assert "rank one" in run.err
     assert "_unstuck_inside" not in run.err
-    assert "unstuck/inside" not in run.err
+    assert frames_of_ours(run.err) == []
     parent, *ranks = sorted(run.processes, key=lambda one: one.opened)
     assert [one.loaders[0].batches for one in ranks] == [2, 2]
     assert [one.failure.message for one in ranks if one.failure] == ["rank one"]

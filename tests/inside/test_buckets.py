@@ -166,7 +166,7 @@ def test_a_batch_that_cannot_be_sent_is_named_with_what_is_in_the_way(recorded: 
             return {"rows": torch.stack(rows), "names": [collections.defaultdict(lambda: "none", a="b")]}
 
         sys.stderr = open("/dev/null", "w")
-        loader = DataLoader(list(torch.zeros(8, 2)), batch_size=4, num_workers=1, collate_fn=collate, timeout=2)
+        loader = DataLoader(list(torch.zeros(8, 2)), batch_size=4, num_workers=1, collate_fn=collate, timeout=5)
         try:
             next(iter(loader))
         except RuntimeError as error:

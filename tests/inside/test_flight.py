@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from running import Run
+from running import TIMEOUT, Run
 
 from unstuck.probes import flight
 
@@ -27,19 +27,19 @@ dist.barrier()
 """
 
 
-def answers(pid: int, folder: Path) -> dict[int, str]:
+def refused(pid: int) -> dict[int, str]:
     """Once it can be asked; again, if the machine is too busy for an answer."""
-    until = time.monotonic() + 20
+    until = time.monotonic() + TIMEOUT
     while flight._asked(pid) is None and time.monotonic() < until:
         time.sleep(0.05)
-    return flight.ask([pid], folder) and flight.ask([pid], folder)
+    return flight.ask([pid]).refused and flight.ask([pid]).refused
 
 
 def test_it_answers_while_its_main_thread_waits_for_ever(recorded: Recorded, tmp_path: Path) -> None:
     told = {}
 
     def during(pid: int) -> None:
-        told.update(answers(pid, tmp_path))
+        told.update(refused(pid))
         (tmp_path / "asked").touch()
 
     text = "while not os.path.exists(os.path.join(os.path.dirname(__file__), 'asked')): time.sleep(0.02)\nos._exit(0)\n"
@@ -54,10 +54,12 @@ def test_one_that_holds_the_interpreter_does_not_answer_and_that_is_told(recorde
     told = {}
 
     def during(pid: int) -> None:
-        time.sleep(2)
-        told.update({"said": list(flight.ask([pid], tmp_path).values())})
+        while not (tmp_path / "held").exists():
+            time.sleep(0.02)
+        told.update({"said": list(flight.ask([pid]).refused.values())})
 
-    held = "ctypes.PyDLL(None).sleep(5)\n"  # unlike CDLL, it keeps the lock
+    held = "sleep = ctypes.PyDLL(None).sleep\nopen(os.path.join(os.path.dirname(__file__), 'held'), 'w').close()\n"
+    held += "sleep(8)\n"  # unlike CDLL, it keeps the lock
     run = recorded(GROUP + held, during)
 
     assert run.code == 0

@@ -11,7 +11,7 @@ Recorded = Callable[..., Run]
 
 TRAINING = """
 import sys
-import torch
+import torch, unstuck
 from torch.utils.data import DataLoader
 from torch.utils.data import dataloader
 
@@ -70,7 +70,7 @@ wrapped = dataloader._BaseDataLoaderIter.__next__
 break_it("loaders", "Cursor", "arrives")
 train(loader)
 now = dataloader._BaseDataLoaderIter.__next__
-print(wrapped is now, "unstuck" in now.__code__.co_filename)
+print(wrapped is now, unstuck.__path__[0] in now.__code__.co_filename)
 """
     )
     assert run.succeeded().out == "False False\n"

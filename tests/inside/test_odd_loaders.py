@@ -154,3 +154,118 @@ def test_a_loader_made_anew_every_epoch_is_one_loader_whatever_its_dataset_count
     """)
     (loader,) = run.succeeded().main.process().loaders
     assert (loader.passes, loader.batches) == (300, 600)
+
+
+def test_loaders_that_one_line_makes_with_other_settings_are_told_apart(recorded: Recorded) -> None:
+    # given a sweep over workers, and a second round of it
+    run = recorded(
+        BEGIN
+        + """
+for workers in (0, 1, 2, 0, 1, 2):
+    for batch in DataLoader(Numbers(8), batch_size=4, num_workers=workers):
+        pass
+"""
+    ).succeeded()
+    # then each setting is a loader of its own, with the workers that it had, and the second round adds to the first
+    loaders = run.main.process().loaders
+    assert [(one.num_workers, one.passes, one.batches) for one in loaders] == [(0, 2, 4), (1, 2, 4), (2, 2, 4)]
+    assert [len(one.pids) for one in loaders] == [0, 2, 4]
+
+
+def test_a_function_that_makes_the_loaders_of_training_and_validation_makes_two(recorded: Recorded) -> None:
+    # given one that is made again for every epoch, with and without workers
+    run = recorded(
+        BEGIN
+        + """
+def make_loader(length, workers, shuffle):
+    return DataLoader(Numbers(length), batch_size=2, num_workers=workers, shuffle=shuffle)
+
+for epoch in range(3):
+    for batch in make_loader(8, 2, True):
+        pass
+    for batch in make_loader(4, 0, False):
+        pass
+"""
+    ).succeeded()
+    train, validate = run.main.process().loaders
+    assert (train.num_workers, train.shuffle, train.passes, train.batches) == (2, True, 3, 12)
+    assert (validate.num_workers, validate.shuffle, validate.passes, validate.batches) == (0, False, 3, 6)
+
+
+def test_settings_that_are_changed_later_make_another_loader_of_it(recorded: Recorded) -> None:
+    # given what torch allows
+    run = recorded(
+        BEGIN
+        + """
+loader = DataLoader(Numbers(8), batch_size=2)
+for workers in (0, 2):
+    loader.num_workers, loader.prefetch_factor = workers, 2 if workers else None
+    for batch in loader:
+        pass
+"""
+    ).succeeded()
+    alone, helped = run.main.process().loaders
+    assert (alone.num_workers, alone.passes, alone.pids) == (0, 1, [])
+    assert (helped.num_workers, helped.passes, len(helped.pids)) == (2, 1, 2)
+    assert alone.created == helped.created
+
+
+def test_a_sweep_without_an_end_keeps_a_bounded_number_of_loaders(recorded: Recorded) -> None:
+    # given a hundred batch sizes, as a search for hyperparameters tries them
+    run = recorded(
+        BEGIN
+        + """
+for trial in range(100):
+    for batch in DataLoader(Numbers(2 * trial + 2), batch_size=trial + 1, num_workers=trial % 2 * (trial > 96)):
+        pass
+"""
+    ).succeeded()
+    # then the first that went stand for those that find no room, with the settings and workers of the newest
+    loaders = run.main.process().loaders
+    assert len(loaders) == 16
+    assert sum(one.passes for one in loaders) == 100
+    assert sum(one.batches for one in loaders) == 200
+    assert sorted(one.batch_size or 0 for one in loaders) == list(range(85, 101))
+    assert {one.dataset_length for one in loaders} == {2 * size for size in range(85, 101)}
+    with_workers = {one.batch_size: len(one.pids) for one in loaders if one.num_workers}
+    assert with_workers == {98: 1, 100: 1}
+
+
+def test_a_hundred_loaders_that_live_at_the_same_time_are_all_known(recorded: Recorded) -> None:
+    run = recorded(
+        BEGIN
+        + """
+loaders = [DataLoader(Numbers(4), batch_size=2) for _ in range(100)]
+for loader in loaders:
+    for batch in loader:
+        pass
+"""
+    ).succeeded()
+    assert len(run.main.process().loaders) == 100
+
+
+def test_a_dataset_that_holds_an_infinite_number_can_be_read_back(recorded: Recorded) -> None:
+    run = recorded(
+        BEGIN
+        + """
+dataset = Numbers(4)
+dataset.best, dataset.worst, dataset.mean = float("inf"), -float("inf"), float("nan")
+for batch in DataLoader(dataset, batch_size=2):
+    pass
+"""
+    ).succeeded()
+    (loader,) = run.main.process().loaders
+    assert [loader.attributes[name] for name in ("best", "worst", "mean")] == ["Infinity", "-Infinity", "NaN"]
+
+
+def test_a_number_of_workers_that_is_numpys_is_a_number(recorded: Recorded) -> None:
+    run = recorded(
+        BEGIN
+        + """
+import numpy
+for batch in DataLoader(Numbers(4), batch_size=2, num_workers=numpy.int64(2), prefetch_factor=numpy.int64(3)):
+    pass
+"""
+    ).succeeded()
+    (loader,) = run.main.process().loaders
+    assert (loader.num_workers, loader.prefetch_factor, len(loader.pids)) == (2, 3, 2)

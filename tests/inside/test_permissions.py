@@ -12,7 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from running import Run, environment, write
+from running import TIMEOUT, Run, environment, write
 
 Started = Callable[..., Run]
 
@@ -104,8 +104,10 @@ def test_a_watcher_started_from_inside_is_named_to_all_that_come_after(tmp_path:
     known = environment(tmp_path) | {"UNSTUCK_RUNS": str(tmp_path / "runs"), "UNSTUCK_WATCHER": sys.executable}
     known |= {"UNSTUCK_PYTHONPATH": str(tmp_path)}
     del known["UNSTUCK_RECORDINGS"]
-    ended = subprocess.run([sys.executable, script], env=known, capture_output=True, text=True, timeout=60, check=True)
-    until = time.monotonic() + 20
+    ended = subprocess.run(
+        [sys.executable, script], env=known, capture_output=True, text=True, timeout=TIMEOUT, check=True
+    )
+    until = time.monotonic() + TIMEOUT
     while not (tmp_path / "pid").exists() and time.monotonic() < until:
         time.sleep(0.05)
     assert ended.stdout.strip() == (tmp_path / "pid").read_text()

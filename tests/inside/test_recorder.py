@@ -114,19 +114,17 @@ def test_reading_while_it_is_written_gives_no_torn_record(writer: Path, tmp_path
         while not is_published(path):
             time.sleep(0.005)
         # when it is read meanwhile
-        until = time.monotonic() + 1.5
-        found = []
-        newest = []
-        while time.monotonic() < until:
+        found: list[object] = []
+        newest: list[int] = []
+        while len(set(newest)) <= 20 or len(newest) < 200:
             recording = Recording(path)
             found += torn(recording)
             newest.append(max((one[f.R_SEQUENCE] for one in recording.ring()), default=0))
     finally:
         os.kill(live.pid, signal.SIGKILL)
         live.wait()
-    # then nothing is torn, and it did change between two readings
+    # then nothing is torn, though it changed between readings
     assert found == []
-    assert len(set(newest)) > 20
 
 
 @pytest.fixture

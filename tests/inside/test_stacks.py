@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from running import Run
+from running import TIMEOUT, Run
 
 Recorded = Callable[..., Run]
 Started = Callable[..., Run]
@@ -40,7 +40,7 @@ def asked(pid):
     "What a process says of itself, as the watcher would ask it."
     before = len(said_by(pid))
     os.kill(pid, signal_of(pid))
-    for turn in range(200):
+    for turn in range(2000):
         time.sleep(0.02)
         if "most recent call first" in said_by(pid)[before:]:
             return said_by(pid)[before:]
@@ -101,7 +101,7 @@ class Slow:
         return 8
     def __getitem__(self, index):
         if index == 4:
-            time.sleep(60)
+            time.sleep(600)
         return index
 
 if __name__ == "__main__":
@@ -142,7 +142,7 @@ if child == 0:
     os.kill(os.getpid(), inside.stacks.signal)
     inside.process.recording(1)
     os.write(writing, b"!")
-    time.sleep(15)
+    time.sleep(600)
     os._exit(0)
 os.read(reading, 1)
 assert said_by(child) == ""
@@ -217,7 +217,7 @@ def test_nothing_is_registered_where_the_file_is_refused(recorded: Recorded) -> 
     assert run.succeeded().out == "0\n"
 
 
-def until(true: Callable[[], object], seconds: float = 20.0) -> None:
+def until(true: Callable[[], object], seconds: float = TIMEOUT) -> None:
     end = time.monotonic() + seconds
     while not true() and time.monotonic() < end:
         time.sleep(0.02)

@@ -11,12 +11,12 @@ Recorded = Callable[..., Run]
 PICTURES = (
     BEGIN
     + """
-import time
+import time, traceback
 import numpy
 class Pictures(Numbers):
     def __getitem__(self, index):
         with unstuck.stage("volume", item=f"study_{index:03}") as stage:
-            time.sleep(0.03 if index == 5 else 0.002)
+            time.sleep(0.3 if index == 5 else 0.002)
             stage.made(numpy.zeros((2, 3)))
             with unstuck.stage("inner"):
                 numpy.load(path)
@@ -48,7 +48,7 @@ def test_the_slowest_item_is_known_by_its_name_and_the_slowest_sample_by_its_ind
     run = recorded(PICTURES + "list(DataLoader(Pictures(20), batch_size=2, num_workers=1))").succeeded()
     slowest = {one.stage: one for one in run.workers[0].process().slowest}
     assert slowest["volume"].item == "study_005"
-    assert slowest["volume"].seconds >= 0.03
+    assert slowest["volume"].seconds >= 0.3
     assert slowest["sample"].index == 5
 
 
@@ -69,7 +69,7 @@ class Broken(Numbers):
         try:
             numpy.load("/nowhere.npy")
         except FileNotFoundError as error:
-            assert not any("unstuck" in line for line in __import__("traceback").format_exception(error)), error
+            assert unstuck.__path__[0] not in "".join(traceback.format_exception(error))
             return index
 print(len(list(DataLoader(Broken(4)))))
 """
@@ -88,5 +88,5 @@ list(DataLoader(Numbers(4), num_workers=1, worker_init_fn=prepare))
 """
     ).succeeded()
     worker = run.workers[0].process()
-    assert 0.2 <= worker.stages["worker_init_fn"].total < 2
+    assert worker.stages["worker_init_fn"].total >= 0.2
     assert worker.stages_now == []

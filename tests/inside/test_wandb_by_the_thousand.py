@@ -43,8 +43,8 @@ for step in range(3):
 try:
     table.add_data(1)
 except ValueError:
-    import traceback
-    print("unstuck" in traceback.format_exc(), spent)
+    import traceback, unstuck
+    print(unstuck.__path__[0] in traceback.format_exc(), spent)
 run.finish()
 """
     )

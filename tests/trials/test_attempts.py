@@ -111,9 +111,7 @@ def test_a_target_that_cannot_be_used_is_an_error_for_people(loaders: Path) -> N
 
 
 @pytest.mark.scenario
-@pytest.mark.parametrize(
-    "sent", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.variant), signal.SIGKILL]
-)
+@pytest.mark.parametrize("sent", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.calm), signal.SIGKILL])
 def test_whatever_ends_the_one_who_tries_the_trial_ends_too(loaders: Path, sent: signal.Signals) -> None:
     text = f"""
 import signal, sys
@@ -153,7 +151,7 @@ def test_only_semaphores_of_processes_that_were_ended_are_swept_out_of_shared_me
         assert len(set(os.listdir(SHM)) & made) < len(made)
         other.kill()  # its parent kills it, not we: its semaphore is nobody's business
         other.wait()
-        sweep(Left({other.pid}, set()))
+        sweep(Left({other.pid: 0.0}, set()))
         assert set(os.listdir(SHM)) & made
     finally:
         for process in (one, other):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import multiprocessing
 import os
 import resource
+import shlex
 import subprocess
 import sys
 from importlib import metadata
@@ -53,7 +54,7 @@ def test_versions_are_those_of_the_interpreter_that_is_asked():
 
 def test_an_interpreter_without_libraries_has_none(tmp_path):
     bare = tmp_path / "python"
-    bare.write_text(f'#!/bin/sh\nexec {sys.executable} -I -S "$@"\n')
+    bare.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -I -S "$@"\n')
     bare.chmod(0o755)
 
     assert settings.look(str(bare)).versions == {}

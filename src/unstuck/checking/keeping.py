@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-import shutil
 import time
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -13,13 +13,17 @@ from types import TracebackType
 import msgspec
 
 from ..errors import UserError
+from ..inside.redaction import redacted
+from ..inside.run_folder import mark
 from ..model.checked import Asked
+from ..model.hiding import without_secrets
+from ..retention import CHECK
+from ..safe_files import PRIVATE_FOLDER
 from . import source
 from .messages import Read
 from .noting import Wish
 
 ASKED, JOURNAL, REPORT = "asked.json", "checked.jsonl", "report.json"
-KEPT = 10  # checks whose folders stay
 EVERY = 1.0  # seconds between two times that the journal is handed to the system
 _encoder = msgspec.json.Encoder()
 _decoder = msgspec.json.Decoder(Read)
@@ -41,7 +45,7 @@ class Journal:
         self._file.close()
 
     def add(self, read: Read) -> None:
-        self._file.write(_encoder.encode(read) + b"\n")
+        self._file.write(_encoder.encode(without_secrets(read)) + b"\n")
         if time.monotonic() - self._flushed > EVERY:
             self._file.flush()
             self._flushed = time.monotonic()
@@ -51,18 +55,18 @@ def begun(base: Path, asked: Asked, wish: Wish) -> Path:
     """A folder for a new check."""
     name = f"check-{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}"
     try:
-        (base / name).mkdir(parents=True)
-        (base / name / ASKED).write_bytes(msgspec.json.encode([asked, wish]))
+        base.mkdir(parents=True, exist_ok=True)
+        (base / name).mkdir(PRIVATE_FOLDER)
+        mark(str(base / name), CHECK)
+        (base / name / ASKED).write_bytes(msgspec.json.encode(without_secrets([asked, wish])))
     except OSError as error:
         raise UserError(f"{base} cannot be written to: {error.strerror}", "choose another folder: --run-dir") from error
-    for old in sorted(base.glob(f"check-*/{ASKED}"), key=lambda one: one.stat().st_mtime)[:-KEPT]:
-        shutil.rmtree(old.parent, ignore_errors=True)
     return base / name
 
 
 def unfinished(base: Path, asked: Asked, wish: Wish) -> Path:
     """The newest check of the same that was interrupted. Raises UserError where there is none."""
-    wanted = msgspec.json.encode([asked, wish])
+    wanted = msgspec.json.encode(without_secrets([asked, wish]))
     found = [path.parent for path in base.glob(f"check-*/{ASKED}") if path.read_bytes() == wanted]
     found = [one for one in found if (one / JOURNAL).exists() and not (one / REPORT).exists()]
     if not found:
@@ -74,17 +78,20 @@ def unfinished(base: Path, asked: Asked, wish: Wish) -> Path:
 
 def already(folder: Path, files: dict[str, int]) -> Iterator[Read]:
     """What was read before, of files that are the same now. The last line may be half of one."""
+    kept = Counter(map(redacted, files))
+    real = {redacted(path): path for path in files if kept[redacted(path)] == 1}  # the journal has no address's secrets
     with open(folder / JOURNAL, "rb") as lines:
         for line in lines:
             with suppress(msgspec.DecodeError):
                 read = _decoder.decode(line)
-                if read.file.path in files and not read.file.unread and _is_same(read):
-                    yield read
+                path = real.get(read.file.path, "")
+                if path and not read.file.unread and _is_same(read, path):
+                    yield Read(msgspec.structs.replace(read.file, path=path), read.digest, read.digests)
 
 
-def _is_same(read: Read) -> bool:
+def _is_same(read: Read, path: str) -> bool:
     try:
-        now = source.look(read.file.path)
+        now = source.look(path)
     except OSError:
         return False
     return (now.size, now.modified) == (read.file.size, read.file.modified)

@@ -10,10 +10,10 @@ from typing import Any
 import msgspec
 
 from ..model.checked import DataFile, Fault, Texts
+from ..wording.printable import shortened
 from .hashes import hasher
 
 MOST = 50  # faults of one kind that are kept with all they say; the rest is counted
-NAME = 300  # characters of a name: hostile ones may have millions
 
 
 class Wish(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -53,7 +53,7 @@ class Notes:
         """Something is wrong; see `Fault`."""
         self._counts[kind] = self._counts.get(kind, 0) + 1
         if self._counts[kind] <= MOST:
-            self._faults.append(Fault(kind, what, member=clean(member), sample=clean(sample), **rest))
+            self._faults.append(Fault(kind, what, member=shortened(member), sample=shortened(sample), **rest))
 
     def more(self, kind: str, count: int) -> None:
         """Further ones of a kind, of which no more is said."""
@@ -88,7 +88,7 @@ class Notes:
         if self._expected[crc]:
             self._expected[crc] -= 1
         else:
-            what = f"{clean(name)} is not what the manifest has: it was altered or added since"
+            what = f"{shortened(name)} is not what the manifest has: it was altered or added since"
             self.fault("manifest", what, member=name, sample=sample, at=at, lost=1)
 
     def gone(self) -> int:
@@ -112,11 +112,3 @@ class Notes:
             texts=self._texts,
             **{**self._facts, **facts},
         )
-
-
-def clean(name: str) -> str:
-    """A name as it can be printed: no control characters, no end of line, not endless."""
-    shown = "".join(
-        one if one.isprintable() else one.encode("unicode_escape", "replace").decode() for one in name[:NAME]
-    )
-    return shown if len(name) <= NAME else f"{shown}…"

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from ..errors import UserError
-from .noting import clean
+from ..wording.printable import shortened
 from .source import file_system, is_address
 
 RANGE = re.compile(r"\{(\d+)\.\.(\d+)\}")
@@ -43,7 +43,7 @@ def find(asked: list[str], *, exact: bool = False) -> Found:
     odd = [path for path in files if not _is_text(path)]
     for path in odd:
         files.pop(path)
-    return Found(files, absent, [clean(path) for path in odd])
+    return Found(files, absent, [shortened(path) for path in odd])
 
 
 def _is_text(path: str) -> bool:

@@ -15,9 +15,9 @@ from typing import NamedTuple
 from ..model.checked import Data, DataFile, Fault, Group
 from ..model.lacking import series
 from ..model.phrases import many
+from ..wording.printable import MOST as LONGEST_NAME
 from . import source
 from .collecting import SINGLE
-from .noting import NAME
 from .replacing import may_write, replacing
 
 WHOLE = "*"
@@ -158,7 +158,7 @@ def _keys(name: str) -> tuple[str, ...]:
 
 def _is_cut(name: str) -> bool:
     """It was too long to be kept."""
-    return name.endswith("…") and len(name) > NAME
+    return name.endswith("…") and len(name) > LONGEST_NAME
 
 
 LOADED = """\

@@ -16,6 +16,7 @@ import sys
 import msgspec
 
 from ..errors import UserError
+from ..inside.redaction import redacted_values
 from ..model.budgets import Budget, Loaded, Needs, Shuffle
 from ..model.recorded import Loader
 from ..model.report import Report
@@ -116,7 +117,7 @@ def _trial(arguments: argparse.Namespace, work: Work, outcome: Outcome, limits: 
     step = STEP if loader is not None else CONSTRUCT
     rung = rung_of(step, outcome, limits, None)
     samples = msgspec.convert(facts.get("samples") or [], list[Loaded])
-    target = Target(work.target, work.kwargs, facts.get("gave", ""), loader)
+    target = Target(work.target, redacted_values(work.kwargs), facts.get("gave", ""), loader)
     trial = Trial("budget", target, rungs=[rung], samples=samples)
     if loader is None or not samples:
         return trial

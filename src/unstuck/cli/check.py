@@ -37,13 +37,16 @@ from ..checking.paths import Found, find
 from ..checking.reading import head_of
 from ..diagnose import report_on
 from ..errors import UserError
+from ..inside.redaction import redacted_arguments
 from ..model.checked import Asked, Data, Listed, Manifest
 from ..model.evidence import Evidence, Run
 from ..model.report import Report
+from ..retention import CHECK, forget_aloud
 from ..trials.signals import heard
 from ..views.as_json import render
 from ..views.checks import Reading, show_check
 from ..views.terminal import console_for
+from ..watching.fence import speak
 from .target import count, exit_code
 
 INTERRUPTED = 130
@@ -128,6 +131,7 @@ def _plan(arguments: argparse.Namespace) -> Plan:
         batch_tokens=arguments.batch_tokens,
     )
     folder = (unfinished if arguments.resume else begun)(arguments.run_dir, asked, wish)
+    forget_aloud(arguments.run_dir, CHECK, folder, speak)
     return Plan(asked, wish, found, folder, compared.manifest, compared.listed, compared.expected, arguments.resume)
 
 
@@ -175,7 +179,8 @@ def _nothing(_: object) -> None:
 
 
 def _judged(data: Data, folder: Path) -> Report:
-    run = Run(id=folder.name, command=["unstuck", *sys.argv[1:]], started=time.time(), host=os.uname().nodename)
+    command = redacted_arguments(["unstuck", *sys.argv[1:]])
+    run = Run(id=folder.name, command=command, started=time.time(), host=os.uname().nodename)
     report = report_on(Evidence(run=run, data=data))
     if not data.stopped:
         (folder / REPORT).write_bytes(msgspec.json.encode(report))

@@ -19,6 +19,7 @@ import fcntl
 import json
 import os
 import re
+import sys
 import time
 from pathlib import Path
 
@@ -28,6 +29,8 @@ from ..logs.folder import LogFolder
 from ..logs.line import SEVERITY, read
 from ..logs.reading import Follower, Log, has_ended, logs_of
 from ..logs.settings import from_variables
+from ..safe_files import open_plain
+from ..wording.printable import printable, printable_json
 from .arguments import batches
 from .main import COULD_NOT_LOOK
 
@@ -57,7 +60,9 @@ def run(arguments: argparse.Namespace) -> int:
     wanted = Wanted(arguments)
     followers = {one.path: Follower(one.path) for one in _chosen(folder, arguments)}
     lines = [line for one in followers.values() for line in one.everything()]
-    ended = has_ended(lines) or not _is_watched(folder)
+    for told in filter(None, (follower.left_out for follower in followers.values())):
+        print(f"unstuck: {printable(told)}", file=sys.stderr)
+    ended = (has_ended(lines) and not arguments.output) or not _is_watched(folder)
     shown = wanted.of(lines)
     for line in shown[-arguments.lines :] if arguments.lines else shown:
         print(line, flush=arguments.follow)
@@ -94,10 +99,11 @@ class Wanted:
 
     def _shown(self, line: str) -> str:
         if not self._json:
-            return line
+            return line if self._plain else printable(line)  # the training's own output is as it was
         one = read(line)
         told = {"message": line} if one is None else {**one._asdict(), "message": one.text}
-        return json.dumps({name: value for name, value in told.items() if name != "text"}, ensure_ascii=False)
+        shown = {name: value for name, value in told.items() if name != "text"}
+        return printable_json(json.dumps(shown, ensure_ascii=False))
 
 
 def _time(line: str) -> str:
@@ -134,7 +140,7 @@ def _is_watched(folder: Path) -> bool:
     if locks and here not in locks:
         return True
     try:
-        with here.open("rb") as lock:
+        with os.fdopen(open_plain(here), "rb") as lock:
             fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
         return True
@@ -144,7 +150,7 @@ def _is_watched(folder: Path) -> bool:
 
 
 def _newest() -> Path:
-    runs = sorted(Path("unstuck-runs").glob("*/run.json"), key=lambda path: path.stat().st_mtime)
+    runs = sorted(Path("unstuck-runs").glob("*/run.json"), key=lambda path: path.lstat().st_mtime)
     if not runs:
         raise UserError("there is no run in unstuck-runs", "name a run folder: unstuck logs RUN")
     return runs[-1].parent
@@ -155,13 +161,16 @@ def _rewrite(folder: Path, to: Path | None) -> int:
     from ..diagnose import diagnose
     from ..logs.writer import Logs
     from ..probes.folder import run_of
+    from ..probes.owners import is_anothers
 
+    if to is None and is_anothers(folder):
+        raise UserError(f"{folder} belongs to another user, and nothing is written into it", "name a folder with --to")
     run = run_of(folder)
     place = to or folder / "logs"
     if logs_of(str(place)):
         place = place / f"rewritten_{stamp(time.time())}"
     recordings = folder / "recordings"
-    last = max((one.stat().st_mtime for one in recordings.glob("*.rec")), default=run.started)
+    last = max((one.lstat().st_mtime for one in recordings.glob("*.rec")), default=run.started)
     written = LogFolder(str(place), run, from_variables(os.environ), run.started)
     logs = Logs(written, str(recordings), at_once=EVERYTHING)
     logs.tick(last, set(), final=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import io
 import sys
 from collections.abc import Sequence
 from importlib import import_module
@@ -10,6 +11,8 @@ from typing import NoReturn
 
 from .. import __version__
 from ..errors import UserError
+from ..inside.redaction import redacted
+from ..wording.printable import printable, printable_lines
 
 COMMANDS = {
     "run": "run a command, record it, and say what went wrong",
@@ -30,16 +33,19 @@ class Parser(argparse.ArgumentParser):
     """Errors as one line that says what to do."""
 
     def error(self, message: str) -> NoReturn:
-        print(f"unstuck: {message}; see `{self.prog} --help`", file=sys.stderr)
+        print(f"unstuck: {printable(redacted(message))}; see `{self.prog} --help`", file=sys.stderr)
         raise SystemExit(COULD_NOT_LOOK)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     words = list(sys.argv[1:] if arguments is None else arguments)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # a terminal or a pipe without UTF-8 shows what it cannot by its number
+            stream.reconfigure(errors="backslashreplace")
     try:
         return _dispatch(words)
     except UserError as error:
-        print(f"unstuck: {error}", file=sys.stderr)
+        print(f"unstuck: {printable_lines(redacted(str(error)))}", file=sys.stderr)
         return COULD_NOT_LOOK
     except KeyboardInterrupt:
         return 130

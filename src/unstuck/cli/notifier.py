@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shlex
-import subprocess
-import sys
+import signal
 import time
 from pathlib import Path
 
 from ..model.report import Report
+from ..watching.fence import speak
+from ..watching.parent import RESTORED, ended
 
 PATIENCE = 30.0  # seconds that a command still has when the run has ended
+EVERY = 0.05  # seconds between two looks whether it has ended
 
 
 class Notifier:
@@ -20,31 +23,49 @@ class Notifier:
     def __init__(self, command: str | None) -> None:
         self._command = command
         self._told: set[str] = set()
-        self._running: list[subprocess.Popen[bytes]] = []
+        self._running: list[int] = []
 
     def tell(self, report: Report, path: Path) -> None:
-        roots = {one.rule for one in report.findings if one.role == "root"}
+        roots = {finding.rule for finding in report.findings if finding.role == "root"}
         if self._command is None or not roots - self._told:
             return
         self._told |= roots
         where = str(path.absolute())
+        # Between starting it and knowing its pid, nobody may end us: nobody else would end it.
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
         try:
-            started = subprocess.Popen(
+            # Signals as a shell would give them, and a group of its own, so that it can be ended with all it started.
+            pid = os.posix_spawn(
+                "/bin/sh",
                 ["/bin/sh", "-c", f"{self._command} {shlex.quote(where)}"],
-                stdin=subprocess.DEVNULL,
-                stdout=sys.stderr,
-                env={**os.environ, "UNSTUCK_REPORT": where},
+                {**os.environ, "UNSTUCK_REPORT": where},
+                file_actions=[(os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0), (os.POSIX_SPAWN_DUP2, 2, 1)],
+                setpgroup=0,
+                setsigmask=[],
+                setsigdef=RESTORED,
             )
         except OSError as error:
-            print(f"unstuck: --on-finding could not be run ({error.strerror})", file=sys.stderr)
+            speak(f"--on-finding could not be run ({error.strerror})", "unstuck: ")
             return
-        self._running.append(started)
+        else:
+            self._running.append(pid)
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
     def wait(self) -> None:
         """At the end of the run. One that takes too long goes on alone."""
         until = time.monotonic() + PATIENCE
-        for one in self._running:
-            try:
-                one.wait(max(until - time.monotonic(), 0.1))
-            except subprocess.TimeoutExpired:
-                print(f"unstuck: --on-finding is still running (pid {one.pid})", file=sys.stderr)
+        while self._still_running() and time.monotonic() < until:
+            time.sleep(EVERY)
+        for pid in self._running:
+            speak(f"--on-finding is still running (pid {pid})", "unstuck: ")
+
+    def end(self) -> None:
+        """Whoever interrupts us ends it, too."""
+        for pid in self._still_running():
+            with contextlib.suppress(OSError):
+                os.killpg(pid, signal.SIGTERM)
+
+    def _still_running(self) -> list[int]:
+        self._running = [pid for pid in self._running if ended(pid) is None]
+        return self._running

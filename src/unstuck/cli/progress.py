@@ -7,6 +7,9 @@ from types import TracebackType
 
 from rich.console import Console
 from rich.status import Status
+from rich.text import Text
+
+from ..wording.printable import printable
 
 
 class Progress:
@@ -21,9 +24,9 @@ class Progress:
 
     def __call__(self, text: str) -> None:
         if self._status is not None:
-            self._status.update(text)
+            self._status.update(Text(printable(text)))
         elif "nothing moves" in text:  # the one wait that a script's log should explain
-            print(f"unstuck: {text}", file=sys.stderr)
+            print(f"unstuck: {printable(text)}", file=sys.stderr)
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

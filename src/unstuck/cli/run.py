@@ -26,11 +26,14 @@ from ..inside import run_folder
 from ..inside.format import SAMPLE_TIMES
 from ..logs.line import DEBUG, Line
 from ..logs.settings import EVERY, LEVEL, LEVELS, VALIDATION_EVERY, Settings, from_variables
-from ..model.report import Report
+from ..model.report import Report, encoded
+from ..safe_files import write_private
 from ..views.as_json import render
 from ..views.terminal import console_for, show
-from ..watching.running import run_plainly, run_recorded
+from ..watching.fence import go_silent, speak
+from ..watching.running import around, run_plainly, run_recorded
 from ..watching.stalls import Options
+from ..wording.printable import quoted
 from .arguments import batches, seconds
 from .notifier import Notifier
 
@@ -103,19 +106,27 @@ def run(arguments: argparse.Namespace) -> int:
         return run_plainly(command)
     if arguments.sample_times:
         os.environ[SAMPLE_TIMES] = "1"  # the command is given it, too
+    outer = around()
+    if outer is not None:
+        speak(f"recorded by the `unstuck run` around this one, which says what it finds: unstuck why {quoted(outer)}")
+        return run_plainly(command)
     settings = _settings(arguments)
     options = Options(stop=arguments.on_stall == "stop", after=arguments.stall_after)
     try:
         teller = Teller(arguments.report, Notifier(arguments.on_finding))
         return run_recorded(command, arguments.run_dir, teller, options, settings)
     except UserError as error:
-        print(f"unstuck: {error}", file=sys.stderr)
+        speak(str(error), "unstuck: ")
         return run_plainly(command)
 
 
 def _settings(arguments: argparse.Namespace) -> Settings:
-    """Options count more than variables."""
-    given = from_variables(os.environ)
+    """Options count more than variables. A variable that is wrong is no reason not to run the command."""
+    try:
+        given = from_variables(os.environ)
+    except UserError as error:
+        speak(f"{error}; the default is used", "unstuck: ")
+        given = Settings()
     return Settings(
         level=arguments.log_level or given.level,
         every=arguments.log_every or given.every,
@@ -133,30 +144,39 @@ class Teller:
         self.notifier = notifier
         self._told: list[str] = []  # causes that stand on the screen already
         self._progress_told = 0.0
+        self._mask = os.umask(0o077)  # the user's own, for a file that he asks for
+        os.umask(self._mask)
 
     def end(self, report: Report, folder: Path) -> None:
+        try:
+            self._tell_end(report, folder)
+        except SystemExit:  # somebody wants us to leave
+            self.notifier.end()
+            raise
+
+    def _tell_end(self, report: Report, folder: Path) -> None:
         self._write(report)
         roots = _roots(report)
         if roots and roots == self._told:
             self.say(f"the run has ended; the cause stands above ({roots[0]}): unstuck why {_shown(folder)}")
         else:
-            show(report, console_for(sys.stderr), _shown(folder))
+            _show(report, folder)
         self.notifier.tell(report, folder / "report.json")
         self.notifier.wait()
 
     def stall(self, report: Report, folder: Path) -> None:
         saved = folder / "report.json"
         try:
-            saved.write_bytes(msgspec.json.encode(report))
+            write_private(saved, encoded(report))
         except OSError as error:
-            print(f"unstuck: {saved} could not be written ({error.strerror})", file=sys.stderr)
+            speak(f"{saved} could not be written ({error.strerror})", "unstuck: ")
         self._write(msgspec.structs.replace(report, evidence=str(saved)))
         self._told = _roots(report)
-        show(report, console_for(sys.stderr), _shown(folder))
+        _show(report, folder)
         self.notifier.tell(report, saved)
 
     def say(self, line: str) -> None:
-        print(f"[unstuck] {line}", file=sys.stderr, flush=True)
+        speak(line)
 
     def line(self, line: Line) -> None:
         """A key line of a quiet run. Of progress, one every so often is enough."""
@@ -170,17 +190,32 @@ class Teller:
         if self.file is not None:
             try:
                 self.file.write_text(render(report))
+                self.file.chmod(0o666 & ~self._mask)
             except OSError as error:
-                print(f"unstuck: {self.file} could not be written ({error.strerror})", file=sys.stderr)
+                speak(f"{self.file} could not be written ({error.strerror})", "unstuck: ")
 
 
 def _roots(report: Report) -> list[str]:
     return [one.rule for one in report.findings if one.role == "root"]
 
 
+def _show(report: Report, folder: Path) -> None:
+    """Nobody may be reading, and stderr may be closed: then it is not shown, and stands in report.json."""
+    if sys.stderr is None:
+        return
+    try:
+        show(report, console_for(sys.stderr), _shown(folder))
+    except (OSError, ValueError):
+        go_silent()
+    except SystemExit as end:
+        if not end.code:  # it is ours: somebody wants us to leave
+            raise
+        go_silent()  # rich leaves by this when a pipe is broken
+
+
 def _shown(folder: Path) -> str:
     """The run folder as short as it can be pasted."""
     try:
-        return str(folder.relative_to(Path.cwd()))
-    except ValueError:
-        return str(folder)
+        return quoted(str(folder.relative_to(Path.cwd())))
+    except (ValueError, OSError):
+        return quoted(str(folder))

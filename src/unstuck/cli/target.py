@@ -17,6 +17,7 @@ from rich.console import Console
 
 from ..diagnose import report_on
 from ..errors import UserError
+from ..inside.redaction import redacted_arguments
 from ..model.evidence import Evidence, Run
 from ..model.report import Report
 from ..model.trials import PASS, Trial
@@ -28,6 +29,7 @@ from ..views.as_json import render
 from ..views.budgets import show_budget
 from ..views.trials import show_doctor
 from ..views.tuning import show as show_tuning
+from ..watching.fence import speak
 from .main import COULD_NOT_LOOK, FOUND
 
 UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
@@ -123,11 +125,12 @@ def _value(text: str) -> Any:
 def judged(trial: Trial, work: Work | None) -> Report:
     """The verdict on what was tried; kept beside the recordings of the trials, where there are any."""
     name = work.folder.name if work is not None else trial.command
-    run = Run(id=name, command=["unstuck", *sys.argv[1:]], started=time.time(), host=os.uname().nodename)
+    command = redacted_arguments(["unstuck", *sys.argv[1:]])
+    run = Run(id=name, command=command, started=time.time(), host=os.uname().nodename)
     report = report_on(Evidence(run=run, trial=trial))
     if work is not None and work.folder.is_dir():
         (work.folder / "report.json").write_bytes(msgspec.json.encode(report))
-        forget(work.folder, [Path(one.folder) for one in trial.rungs if one.status == PASS and one.folder])
+        forget(work.folder, [Path(one.folder) for one in trial.rungs if one.status == PASS and one.folder], speak)
     return report
 
 

@@ -24,6 +24,7 @@ from ..trials.signals import heard
 from ..trials.tuning import INTERRUPTED, Step, Wanted, step_of, tune
 from ..views.terminal import console_for
 from ..views.tuning import show
+from ..watching.fence import speak
 from .arguments import above_zero
 from .main import COULD_NOT_LOOK
 from .target import add_target_arguments, exit_code, judged, printed, wishes, work_of
@@ -55,7 +56,7 @@ def run(arguments: argparse.Namespace) -> int:
     finally:
         line.clear()
     report = judged(trial, work)
-    forget(work.folder, sorted(work.folder.glob("trial-measuring-*")))
+    forget(work.folder, sorted(work.folder.glob("trial-measuring-*")), speak)
     if arguments.json:
         printed(report, arguments, work)
     else:

@@ -12,6 +12,7 @@ Exit code 0: nothing found. 1: found. 2: could not look.
 from __future__ import annotations
 
 import argparse
+import stat
 import sys
 from pathlib import Path
 
@@ -21,6 +22,7 @@ from ..diagnose import diagnose, diagnose_live, report_on, trainings
 from ..errors import UserError
 from ..model.evidence import Evidence
 from ..model.report import SCHEMA, Report
+from ..safe_files import NotPlain, read_plain
 from ..views.as_json import render
 from ..views.checks import show_check
 from ..views.listing import as_json, show_trainings
@@ -96,14 +98,23 @@ def _judge(target: str, seconds: float) -> Report:
 
 def _judge_again(file: Path) -> Report:
     """A saved report carries its evidence: newer rules may see more in it."""
+    remedy = "name a run folder, or the report.json in one"
     try:
-        saved = msgspec.json.decode(file.read_bytes(), type=Report)
-    except (OSError, msgspec.DecodeError) as error:
-        remedy = "name a run folder, or the report.json in one"
+        saved = msgspec.json.decode(_bytes_of(file), type=Report)
+    except NotPlain as error:
+        raise UserError(str(error), remedy) from error
+    except (OSError, ValueError, RecursionError) as error:
         raise UserError(f"{file} is not a report of unstuck ({error})", remedy) from error
     if saved.schema > SCHEMA:
         raise UserError(f"{file} was written by a newer unstuck (schema {saved.schema})", "upgrade unstuck here")
     return report_on(saved.evidence) if isinstance(saved.evidence, Evidence) else saved
+
+
+def _bytes_of(file: Path) -> bytes:
+    """The user named it, perhaps by a link of his own; but nothing other than a file is opened."""
+    if not stat.S_ISREG(file.stat().st_mode):
+        raise NotPlain(file, "not a file")
+    return read_plain(file, follow=True)
 
 
 def _folder(report: Report, target: str) -> str:
@@ -112,5 +123,5 @@ def _folder(report: Report, target: str) -> str:
 
 
 def _newest() -> str:
-    runs = sorted(Path("unstuck-runs").glob("*/run.json"), key=lambda path: path.stat().st_mtime)
+    runs = sorted(Path("unstuck-runs").glob("*/run.json"), key=lambda path: path.lstat().st_mtime)
     return f"; the newest here is {runs[-1].parent}" if runs else " such as unstuck-runs/NAME"

@@ -8,6 +8,7 @@ from types import FrameType
 from .format import H_ROLE, ROLE_MAIN, Kind
 from .process import process
 from .recorder import Recorder, clock
+from .variables import OWN_NAMES, variables
 
 NOTED = 500, 24  # files, in a main process and in any other: a worker has little room for notes and names
 KNOWN = 4096  # files of which it is known how often they were opened
@@ -15,7 +16,6 @@ PARTS = 65_536  # row groups that are remembered as read
 LISTED = 16  # files that are looked for in a list of the caller's
 LONGEST = 100_000  # names in such a list
 UP = 6  # calls up the stack that may have it
-OWN_NAMES = 1  # flag of a function's code
 
 
 class DataFiles:
@@ -62,11 +62,7 @@ def _listed(path: str, frame: FrameType | None) -> str:
         if frame is None:
             return ""
         if frame.f_code.co_flags & OWN_NAMES:
-            names = frame.f_locals
-            lists = [one for one in names.values() if type(one) is list]
-            if type(names) is dict:
-                names.clear()  # it would keep the locals alive
-            for one in lists:
+            for one in [one for one in variables(frame).values() if type(one) is list]:
                 if len(one) <= LONGEST and all(type(each) is str for each in one[:2]):
                     at = next((number for number, each in enumerate(one, 1) if _same(each, path)), 0)
                     if at:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import sys
 from types import FrameType
 from typing import Any
@@ -10,6 +9,7 @@ from typing import Any
 from .files import files_of
 from .guard import is_library
 from .holdings import attributes_of, held
+from .redaction import HIDDEN, redacted, secret_name
 
 PARAMETERS = (
     "batch_size",
@@ -24,7 +24,6 @@ PARAMETERS = (
 ATTRIBUTES = 16
 CONTAINERS = (list, tuple, dict, set)
 ITERABLE = 1  # torch's _DatasetKind.Iterable
-SECRET = re.compile(r"token|secret|passw|credential|api_?key", re.IGNORECASE)
 
 
 def describe_loader(loader: Any) -> dict[str, Any]:
@@ -109,10 +108,14 @@ def _attributes(dataset: Any) -> dict[str, Any]:
     found: dict[str, Any] = {}
     own = [one for one in attributes_of(dataset).items() if not one[0].startswith("_unstuck")]
     for name, value in own[:ATTRIBUTES]:
-        if type(value) in (int, float, bool, type(None)):
+        if value is None or type(value) is bool:
+            found[name] = value
+        elif type(value) in (int, float, str) and secret_name(name):
+            found[name] = HIDDEN
+        elif type(value) in (int, float):
             found[name] = value
         elif type(value) is str:
-            found[name] = "[redacted]" if SECRET.search(name) else value[:200]
+            found[name] = redacted(value)[:200]
         elif type(value) in CONTAINERS:
             found[name] = f"{type(value).__name__} of {len(value)}"
         else:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import functools
 import json
 import os
 import sys
@@ -15,12 +16,16 @@ from .exits import note_dead_workers
 from .guard import HERE, clean, is_library, quietly
 from .holdings import attributes_of
 from .limits import used_up
+from .patching import replace
 from .process import process
 from .recorder import clock
+from .redaction import redacted
+from .variables import variables
 
 MESSAGE_LENGTH = 1500
 FRAMES = 24
 PATHS = 3
+PLAIN = (str, bytes, int, float, bool, type(None))
 
 
 def keep(error: BaseException, how: str, trace: TracebackType | None = None, **facts: Any) -> None:
@@ -48,30 +53,72 @@ def describe(
 ) -> dict[str, Any]:
     """`trace`: as it was when nobody caught it. A library may raise the same object again in a thread of its own."""
     frames = list(_frames(trace or error.__traceback__))
+    chain = _chain(error)
+    messages = [last_message_of(one) for one in chain]
     known: dict[str, Any] = {
         "how": how,
         "at": clock(),
         "thread": threading.current_thread().name,
         "type": type(error).__name__,
-        "message": message_of(error),
+        "message": messages[0],
         "frames": [
             {"file": frame.f_code.co_filename, "line": line, "function": frame.f_code.co_name} for frame, line in frames
         ][-FRAMES:],
-        "causes": _causes(error),
+        "causes": [
+            {"type": type(one).__name__, "message": message[:300]}
+            for one, message in zip(chain[1:], messages[1:], strict=True)
+        ],
         "paths": _paths(error, [frame for frame, _ in frames], everywhere="position" in facts),
         "shm": _shm(),
-        **used_up(_chain(error), [message_of(one) for one in _chain(error)]),
+        **used_up(chain, messages),
     }
     known.update(facts)
     return known
 
 
 def message_of(error: BaseException) -> str:
-    """The message, or both ends of it: a worker's exception reaches the main process with a traceback inside."""
+    """The message of one that may yet be caught: nobody else may ask for its text, so no `__str__` of his is called."""
+    if _speaks_for_itself(error):
+        return last_message_of(error)
+    words = [one if type(one) is str else repr(one) for one in _arguments(error) if type(one) in PLAIN]
+    return _shortened(redacted(", ".join(words)))
+
+
+def _speaks_for_itself(error: BaseException) -> bool:
+    """Its text is made by Python or a library, out of plain values."""
+    given = list(_arguments(error))
+    if isinstance(error, OSError):
+        given += [error.filename, error.filename2]
+    texts = ("__str__", "__repr__")
+    plain = all(type(one) in PLAIN or (isinstance(one, str) and _is_librarys(one, *texts)) for one in given)
+    return plain and _is_librarys(error, "__str__")
+
+
+def _arguments(error: BaseException) -> tuple[Any, ...]:
+    found: tuple[Any, ...] = BaseException.args.__get__(error)  # type: ignore[attr-defined]
+    return found
+
+
+def _is_librarys(value: object, *methods: str) -> bool:
+    for name in methods:
+        owner = next(one for one in type(value).__mro__ if name in vars(one))
+        code = getattr(vars(owner)[name], "__code__", None)
+        if code is not None and not is_library(code.co_filename):
+            return False
+    return True
+
+
+def last_message_of(error: BaseException) -> str:
+    """Of one that ends the process or leaves the worker: Python or torch asks for its text as well."""
     try:
-        text = str(error)
+        text = redacted(str(error))  # before it is cut: half a secret has no shape
     except Exception:  # noqa: BLE001  (the user's own __str__ fails; torch and Python shrug at the same place)
         text = "<no message: str() failed>"
+    return _shortened(text)
+
+
+def _shortened(text: str) -> str:
+    """Both ends of it: a worker's exception reaches the main process with a traceback inside."""
     if len(text) <= MESSAGE_LENGTH:
         return text
     half = MESSAGE_LENGTH // 2
@@ -91,12 +138,13 @@ def _chain(error: BaseException) -> list[BaseException]:
     following: BaseException | None = error
     while following is not None and len(chain) < 5 and id(following) not in [id(one) for one in chain]:
         chain.append(following)
-        following = following.__cause__ or following.__context__
+        following = _before(following)
     return chain
 
 
-def _causes(error: BaseException) -> list[dict[str, str]]:
-    return [{"type": type(one).__name__, "message": message_of(one)[:300]} for one in _chain(error)[1:]]
+def _before(error: BaseException) -> BaseException | None:
+    """What led to it. No truth value is asked for: an exception of the user's may have one of its own."""
+    return error.__context__ if error.__cause__ is None else error.__cause__
 
 
 def _paths(error: BaseException, frames: list[FrameType], *, everywhere: bool) -> list[str]:
@@ -110,7 +158,7 @@ def _paths(error: BaseException, frames: list[FrameType], *, everywhere: bool) -
     for frame in reversed(frames):
         if not everywhere and not is_library(frame.f_code.co_filename):
             break
-        candidates += list(frame.f_locals.values())[:60]
+        candidates += list(variables(frame).values())[:60]
     for candidate in candidates:
         path = _as_path(candidate)
         if path and path not in found:
@@ -145,10 +193,26 @@ def _shm() -> list[int] | None:
 
 
 def install_hooks() -> None:
-    """Uncaught exceptions of the main thread and of threads, on their way to whoever prints them."""
+    """Uncaught exceptions of the main thread and of threads, on their way to whoever prints them.
+
+    Where somebody puts another hook in the place of ours, Python still remembers the exception that it has printed, and
+    the first thing that it calls afterwards is `threading._shutdown`.
+    """
     _wrap_main_hook()
     _wrap_thread_hook()
+    replace(threading, "_shutdown", _before_shutdown)
     atexit.register(quietly, _at_exit)
+    os.register_at_fork(after_in_child=_leave_to_the_parent)
+
+
+def _before_shutdown(original: Any) -> Any:
+    """Before threads are waited for, which may be for ever."""
+
+    def _shutdown() -> None:
+        quietly(_at_exit)
+        original()
+
+    return _shutdown
 
 
 def _wrap_main_hook() -> None:
@@ -161,7 +225,7 @@ def _wrap_main_hook() -> None:
         quietly(uncaught, error, trace)
         original(kind, error, trace)
 
-    sys.excepthook = excepthook
+    _put(sys, original, excepthook)
 
 
 def _wrap_thread_hook() -> None:
@@ -172,14 +236,30 @@ def _wrap_thread_hook() -> None:
             quietly(keep, arguments.exc_value, "thread")
         original(arguments)
 
-    threading.excepthook = excepthook
+    _put(threading, original, excepthook)
+
+
+def _put(module: Any, original: Any, hook: Any) -> None:
+    """Libraries look whether a hook is Python's own before they set theirs, and print with that one: it is ours, too.
+
+    Without a hook there would be frames of ours in the traceback of every Ctrl-C, which no wrapper of ours catches.
+    """
+    functools.update_wrapper(hook, original)
+    if getattr(module, "__excepthook__", None) is original:
+        module.__excepthook__ = hook
+    module.excepthook = hook
 
 
 def _at_exit() -> None:
-    """The same where somebody has put another hook in the place of ours: Python remembers what it printed last."""
-    error = getattr(sys, "last_exc", None) or getattr(sys, "last_value", None)
+    """The exception that Python printed last, if it is not known yet."""
+    error = getattr(sys, "last_value", None)
     if isinstance(error, BaseException) and not hasattr(sys, "ps1") and identity(error) != process.ended_by:
         uncaught(error, getattr(sys, "last_traceback", None))
+
+
+def _leave_to_the_parent() -> None:
+    error = getattr(sys, "last_value", None)
+    process.ended_by = identity(error) if isinstance(error, BaseException) else ()
 
 
 def uncaught(error: BaseException, trace: TracebackType | None = None) -> None:
@@ -205,7 +285,7 @@ def remembered(error: BaseException) -> dict[str, Any]:
         found = _failures.get(identity(following))
         if found is not None:
             return found
-        following = following.__cause__ or following.__context__
+        following = _before(following)
     return {}
 
 

@@ -6,11 +6,11 @@ Works on the bytecode of Python 3.10 and later: instructions differ, what they p
 from __future__ import annotations
 
 import dis
-import sys
 from types import CodeType, FrameType
 from typing import Any, NamedTuple
 
 from .holdings import attributes_of
+from .variables import variables
 
 LONGEST = 24  # instructions of a condition
 MOST = 20_000  # bytes of code: a larger function is not looked at
@@ -20,7 +20,6 @@ NOISE = ("CACHE", "PRECALL", "EXTENDED_ARG", "NOP", "PUSH_NULL", "RESUME", "COPY
 LOCAL = ("LOAD_FAST", "LOAD_FAST_CHECK", "LOAD_FAST_BORROW", "LOAD_DEREF", "LOAD_CLASSDEREF")
 PAIR = ("LOAD_FAST_LOAD_FAST", "LOAD_FAST_BORROW_LOAD_FAST_BORROW")
 LESS = ("<", "<=", "!=")
-OWN_NAMES = 1  # flag of a code object whose locals are no dict: a function's
 UNKNOWN: Any = object()
 
 Term = tuple[
@@ -132,7 +131,7 @@ def value_of(term: Term, frame: FrameType) -> Any:
     if kind == "global":
         return frame.f_globals.get(term[1], UNKNOWN)
     if kind == "local":
-        return _local(frame, term[1])
+        return variables(frame).get(term[1], UNKNOWN)
     if kind == "attribute":
         return attributes_of(value_of(term[1], frame)).get(term[2], UNKNOWN)
     if kind == "number":
@@ -140,12 +139,3 @@ def value_of(term: Term, frame: FrameType) -> Any:
         plain = type(left) is int and type(right) is int and (right or term[1] != "//")
         return ARITHMETIC[term[1]](left, right) if plain else UNKNOWN
     return UNKNOWN
-
-
-def _local(frame: FrameType, name: str) -> Any:
-    """Before Python 3.13, asking for a call's locals makes a dict that would keep them all alive: it is emptied."""
-    names = frame.f_locals
-    value = names.get(name, UNKNOWN)
-    if sys.version_info < (3, 13) and frame.f_code.co_flags & OWN_NAMES:
-        names.clear()
-    return value

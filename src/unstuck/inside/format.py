@@ -200,3 +200,21 @@ MAIN_LAYOUT = Layout(board=64, totals=256, ring=32768, notes=4096, strings=512 *
 WORKER_LAYOUT = Layout(board=32, totals=64, ring=2048, notes=128, strings=32 * 1024, last_words=16 * 1024)
 # Of a worker, where a line about every sample is asked for: it has the name of each item.
 DETAILED_LAYOUT = WORKER_LAYOUT._replace(ring=8192, strings=512 * 1024)
+
+
+class RecordingName(NamedTuple):
+    """Whose recording a file is, by its name: a process is who it is by node, pid and start time."""
+
+    node: str
+    parent: int
+    pid: int
+    started: int  # ticks since its machine started
+
+
+def recording_name(file: str) -> RecordingName | None:
+    """None: it is no name that a recorded process would give."""
+    words = file.rsplit(".", 4)
+    if len(words) != 5 or words[4] != "rec" or not all(one.isdecimal() and one.isascii() for one in words[1:4]):
+        return None
+    node, parent, pid, started, _ = words
+    return RecordingName(node, int(parent), int(pid), int(started)) if max(map(len, words[1:4])) <= 19 else None

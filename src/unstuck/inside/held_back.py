@@ -15,6 +15,7 @@ from .files import is_path
 from .format import Kind
 from .holdings import attributes_of
 from .recorder import Recorder, clock
+from .variables import variables
 
 PASSES = 8  # that are looked at
 LEAST = 64  # samples: fewer are a batch in the making
@@ -80,7 +81,7 @@ def _frame(owner: Any) -> FrameType | None:
 
 def _variables(owner: Any) -> list[tuple[str, Any]]:
     frame = _frame(owner)
-    own = attributes_of(owner) if frame is None else dict(frame.f_locals)
+    own = attributes_of(owner) if frame is None else variables(frame)
     held = attributes_of(own.get("self")) if frame is not None else {}
     return [*own.items(), *((f"self.{name}", value) for name, value in held.items())]
 
@@ -88,7 +89,7 @@ def _variables(owner: Any) -> list[tuple[str, Any]]:
 def _about(owner: Any) -> dict[str, Any]:
     """Who holds it, the most that it may hold, as far as it is told, and whether chance has to do with it."""
     frame = _frame(owner)
-    holder = owner if frame is None else frame.f_locals.get("self")
+    holder = owner if frame is None else variables(frame).get("self")
     own = attributes_of(holder)
     size = next((own[name] for name in SIZES if type(own.get(name)) is int), None)
     kind = "" if holder is None else type(holder).__name__

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from .format import H_FIRST_SAMPLE, MASK, Kind
 from .recorder import clock
+from .variables import variables
 
 if TYPE_CHECKING:
     from .fetches import Stream
@@ -91,7 +92,7 @@ def first_index(trace: TracebackType | None) -> Any:
     while trace is not None:
         code = trace.tb_frame.f_code
         if code.co_name == "__getitem__" and code.co_argcount == 2:
-            return trace.tb_frame.f_locals.get(code.co_varnames[1])
+            return variables(trace.tb_frame).get(code.co_varnames[1])
         trace = trace.tb_next
     return None
 

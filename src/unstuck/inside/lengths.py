@@ -6,10 +6,12 @@ does no more than read plain values of the object's own and count: `len(self.bat
 
 from __future__ import annotations
 
+import dis
 import math
 from types import CodeType, TracebackType
 from typing import Any
 
+from .exceptions import message_of
 from .holdings import attributes_of
 
 COUNTED = (list, tuple, dict, set, frozenset, range, str, bytes)
@@ -20,6 +22,7 @@ HARMLESS = (math, math.ceil, math.floor)  # what these names may stand for, if n
 LIBRARIES = ("torch.utils.data.", "accelerate.data_loader", "torchdata.", "torchvision.datasets.")
 ARRAYS = (("torch", "Tensor"), ("numpy", "ndarray"), ("datasets.arrow_dataset", "Dataset"))
 HELD = ("data_source", "sampler", "batch_sampler", "dataset", "datasets", "indices", "tensors")
+CHANGING = ("STORE_ATTR", "STORE_GLOBAL", "STORE_SUBSCR", "DELETE_ATTR", "DELETE_GLOBAL", "DELETE_SUBSCR")
 DEEP = 6
 MISSING = object()
 
@@ -33,7 +36,7 @@ def length_of(value: object) -> tuple[int | None, str]:
     except Exception as error:
         if not _by_counting(error.__traceback__):
             raise  # a signal handler's, for example
-        return None, f"{type(error).__name__}: {error}"[:200]
+        return None, f"{type(error).__name__}: {message_of(error)}"[:200]
 
 
 def can_be_asked(value: object, depth: int = 0) -> bool:
@@ -62,6 +65,7 @@ def _only_counts(code: CodeType, value: object, depth: int) -> bool:
     """Every name in it stands for a plain value, for something that can be counted in its turn, or for counting."""
     inner = [one for one in code.co_consts if isinstance(one, CodeType)]
     names = all(_is_harmless(name, value, depth + 1) for name in code.co_names)
+    names = names and not any(one.opname in CHANGING for one in dis.get_instructions(code))
     return names and all(_only_counts(one, value, depth) for one in inner)
 
 

@@ -9,6 +9,7 @@ from typing import Any
 from .callbacks import Hook, begin, does_nothing
 from .guard import Guard
 from .holdings import attributes_of
+from .variables import variables
 
 OWNERS = ("callback", "pl_module")  # how the callers of the profiler name whose hook it is
 
@@ -61,7 +62,7 @@ def _profile(original: Any, guard: Guard) -> Any:
 
 def _hook(frame: FrameType) -> Hook | None:
     """Whose hook it is, and which, as the caller has it. Those that do nothing are passed over: base classes' are."""
-    known = frame.f_locals
+    known = variables(frame)
     name, function = known.get("hook_name"), known.get("fn")
     owner = next((known[one] for one in OWNERS if known.get(one) is not None), None)
     if type(name) is not str or owner is None or function is None or does_nothing(function):

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable
 from operator import sub
 from typing import Any
 
-from . import exits, garbage, skipping, thread_settings
+from . import exits, garbage, skipping, thread_settings, told_lengths
+from .as_json import as_json
 from .cursors import Cursor
-from .describe import describe_iterator, describe_loader, type_name
+from .describe import PARAMETERS, describe_iterator, describe_loader, type_name
 from .exceptions import message_of, remember
 from .fetches import belongs_to
 from .format import MODE_BITS, ROLE_MAIN, Kind
+from .holdings import attributes_of
 from .loader_facts import LoaderFacts
 from .modes import modes
 from .pickling import culprits
@@ -29,14 +32,15 @@ class Entry:
 
     __slots__ = (
         "batches", "begun", "bodies", "cursor", "dataset_length", "description", "drawing", "drawn", "due", "facts",
-        "first_waits", "handed_on", "key", "length", "live", "modes", "number", "passes", "pending", "pids", "recorder",
-        "slot", "spent", "starts", "steps", "waits",
+        "first_waits", "handed_on", "length", "line", "live", "modes", "number", "parameters", "passes",
+        "pending", "pids", "recorder", "settings", "slot", "spent", "starts", "steps", "waits",
     )  # fmt: skip
 
-    def __init__(self, number: int, key: str, description: str) -> None:
+    def __init__(self, number: int, line: str) -> None:
         self.number = number
-        self.key = key
-        self.description = description
+        self.line = line  # where it was made, and over which kind of dataset
+        self.settings = self.description = ""
+        self.parameters: tuple[object, ...] = ()
         self.facts = LoaderFacts(number)
         self.recorder: Recorder | None = None
         self.passes = self.batches = self.steps = 0
@@ -50,6 +54,14 @@ class Entry:
         self.pending: list[tuple[int, int, int, int, int]] = []
         self.drawn: list[int] = []  # nanoseconds in its sampler, not written down yet
         self.due = 0
+
+    def is_now(self, settings: str, description: dict[str, Any]) -> None:
+        """Made a moment ago, or taken over by a loader with other settings."""
+        self.parameters = tuple(description[name] for name in PARAMETERS)
+        self.settings, self.description = settings, as_json(description, type_name)
+        self.length, self.dataset_length = 0, -1
+        if self.recorder is not None:
+            self.describe(self.recorder)
 
     def bind(self, recorder: Recorder) -> None:
         """Describe the loader in this process's recording; again in a forked child that goes on using it."""
@@ -206,10 +218,24 @@ def entry_of(loader: Any, describe: Describe = describe_loader) -> Entry | None:
     return entry
 
 
+def _as_it_is_now(loader: Any) -> Entry | None:
+    """The same at the beginning of a pass. torch lets `loader.num_workers = 4` pass: then it is another loader."""
+    entry, own = entry_of(loader), attributes_of(loader)
+    if entry is None or "num_workers" not in own:  # a loader of another library
+        return entry
+    now = tuple(plain(own.get(name)) for name in PARAMETERS)
+    if now != entry.parameters:
+        _when_gone(entry)
+        changed = {**json.loads(entry.description), **dict(zip(PARAMETERS, now, strict=True))}
+        _entries.set(loader, _new_entry(changed))
+        entry = entry_of(loader)
+    return entry
+
+
 def done_with(loader: Any) -> None:
     """A framework makes a new one every time and keeps the old ones for nothing: they are one to its user."""
     entry = _entries.get(loader)
-    if entry is not None and entry not in _gone.get(entry.key, ()):
+    if entry is not None and entry not in _gone.get(entry.line, ()):
         _when_gone(entry)
 
 
@@ -220,7 +246,7 @@ def note_length(loader: Any, length: int) -> None:
 
 
 def begin_pass(loader: Any) -> None:
-    entry = entry_of(loader)
+    entry = _as_it_is_now(loader)
     if entry is not None and entry.recorder is not None:
         entry.begin_pass()
         making.entry = entry
@@ -249,35 +275,66 @@ def pass_begun(loader: Any, iterator: Any) -> None:
     entry.pass_begun(iterator)
     if entry.recorder is not None:
         skipping.iterator_made(entry.recorder, entry.number)
-    # torch's own samplers ask the dataset for its length themselves; of others it is not known that they could.
-    if entry.dataset_length < 0 and _is_standard(loader.sampler) and _is_standard(loader._index_sampler):
-        entry.note_length(len(loader._index_sampler), len(loader.dataset))
 
 
-def _is_standard(sampler: object) -> bool:
-    kind = type(sampler)
-    return kind.__module__ == "torch.utils.data.sampler" and kind.__name__ in STANDARD_SAMPLERS
+def note_told_length(iterator: Any) -> None:
+    """Its sampler has asked for the length of a dataset a moment ago: of this one, most often."""
+    told_lengths.told.fresh = False
+    own = attributes_of(iterator)
+    cursor: Cursor | None = own.get("_unstuck")
+    entry = making.entry if cursor is None else cursor.entry
+    known = told_lengths.batches(own.get("_index_sampler"), own.get("_dataset"))
+    if entry is not None and known is not None:
+        entry.note_length(*known)
 
 
 def _new_entry(description: dict[str, Any]) -> Entry:
-    """A loader that is made anew every epoch, at the same line for the same kind of dataset, is one to its user."""
-    key = json.dumps([description[name] for name in ("created", "type", "dataset_inner")], default=type_name)
-    gone = _gone.get(key)
-    if gone:
-        return gone.pop(0)  # the first that went: who makes two of a kind every time makes them in the same order
-    _count.append(None)
-    text = json.dumps(description, ensure_ascii=False, default=type_name)
-    return Entry(len(_count), key, text)
+    """A loader that is made again every epoch, at the same line with the same settings, is one to its user.
+
+    With other settings it is another one. A program that makes up settings without end has so many for each line; then
+    the one that is gone for longest is described again, as what it is now.
+    """
+    description.update({name: plain(description.get(name)) for name in PARAMETERS})
+    line = _in_words(description, ("created", "type", "dataset_inner"))
+    settings = _in_words(description, SETTINGS)
+    gone = _gone.get(line, [])
+    alike = next((entry for entry in gone if entry.settings == settings), None)
+    if alike is None and (not gone or _made.get(line, 0) < SETTINGS_KEPT):
+        _count.append(None)
+        _made[line] = _made.get(line, 0) + 1
+        alike = Entry(len(_count), line)
+    elif alike is None:
+        alike = gone[0]
+    if alike in gone:
+        gone.remove(alike)  # the first that went: who makes two of a kind every time makes them in the same order
+    if alike.settings != settings:
+        alike.is_now(settings, description)
+    return alike
+
+
+def plain(value: object) -> object:
+    """A setting as a number that JSON knows. Of numpy's numbers it is what they stand for, of anything else unknown."""
+    if type(value).__module__ == "numpy" and hasattr(type(value), "item"):
+        value = value.item()  # type: ignore[attr-defined]
+    return value if type(value) in (bool, int, float) and math.isfinite(value) else None  # type: ignore[arg-type]
+
+
+def _in_words(description: dict[str, Any], names: tuple[str, ...]) -> str:
+    return json.dumps([description.get(name) for name in names], default=type_name)
 
 
 def _when_gone(entry: Entry) -> None:
-    _gone.setdefault(entry.key, []).append(entry)
+    _gone.setdefault(entry.line, []).append(entry)
 
 
+SETTINGS = (
+    *PARAMETERS, "context", "shuffle", "sampler", "batch_sampler", "collate_fn", "worker_init_fn", "iterable",
+)  # fmt: skip
+SETTINGS_KEPT = 16  # that are told apart for each line: a recording has room for some fifty loaders
 FORWARDS = "StatefulDataLoader.load_state_dict"  # who passes over batches before the iterator is handed out
-STANDARD_SAMPLERS = ("SequentialSampler", "RandomSampler", "BatchSampler")
 SOON = 100_000_000  # nanoseconds: what is remembered is written down
 making = Making()
 _entries: ByIdentity[Entry] = ByIdentity(_when_gone)
-_gone: dict[str, list[Entry]] = {}  # loaders that no longer exist, by what makes a new one the same
+_gone: dict[str, list[Entry]] = {}  # loaders that no longer exist, by the line that made them
+_made: dict[str, int] = {}  # how many each line has made that were told apart
 _count: list[None] = []

@@ -10,6 +10,7 @@ from .describe import user_line
 from .format import H_ROLE, ROLE_MAIN, Kind
 from .process import process
 from .recorder import clock
+from .redaction import redacted
 
 LONGEST = 500  # characters of a folder or an address
 SET_UPS = 200  # that are noted; a sweep in one process has as many as it likes
@@ -22,7 +23,7 @@ def set_up(name: str, facts: dict[str, Any], frame: FrameType | None) -> None:
     if recorder is None or recorder.words[H_ROLE] != ROLE_MAIN or len(_noted) >= SET_UPS:
         return
     _noted.append(None)
-    known = {key: value[:LONGEST] if type(value) is str else value for key, value in facts.items() if value}
+    known = {key: redacted(value)[:LONGEST] if type(value) is str else value for key, value in facts.items() if value}
     text = json.dumps({"name": name, **known, "where": user_line(frame)}, ensure_ascii=False)
     recorder.note(Kind.LOGGER, recorder.intern(name), clock(), 0, recorder.intern(text))
 

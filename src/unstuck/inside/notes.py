@@ -10,6 +10,7 @@ from typing import Any
 from .buckets import name_of, summed
 from .format import Kind
 from .recorder import Recorder, clock
+from .redaction import redacted
 
 ITEMS, DEEP, LONGEST = 32, 3, 300
 TOLD = 256  # of a process: who tells something with every step is after a metric
@@ -32,7 +33,7 @@ def tell(recorder: Recorder, tag: str, facts: dict[str, Any]) -> None:
     if told.count > TOLD:
         return
     text = json.dumps(_plain(facts, 0), ensure_ascii=False)
-    recorder.note(Kind.NOTE, recorder.intern(str(tag)[:80]), clock(), 0, recorder.intern(text))
+    recorder.note(Kind.NOTE, recorder.intern(redacted(str(tag))[:80]), clock(), 0, recorder.intern(text))
     if str(tag).upper() == BUCKETS:
         known = json.dumps(_buckets(facts), ensure_ascii=False)
         recorder.note(Kind.BUCKETS, 0, clock(), 0, recorder.intern(known))
@@ -67,7 +68,7 @@ def _plain(value: Any, depth: int) -> Any:
     if kind in (int, float, bool, type(None)):
         return value if kind is not float or math.isfinite(value) else str(value)
     if kind is str:
-        return value[:LONGEST]
+        return redacted(value)[:LONGEST]  # before it is cut: half a secret has no shape
     if kind is dict and depth < DEEP:
         return {name_of(key): _plain(one, depth + 1) for key, one in islice(value.items(), ITEMS)}
     if kind in (list, tuple) and depth < DEEP:

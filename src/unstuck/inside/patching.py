@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import functools
+import inspect
 import sys
 from collections.abc import Callable
-from types import ModuleType
+from types import FunctionType, ModuleType
 from typing import Any
 
 Undo = Callable[[], None]
@@ -21,6 +22,7 @@ def replace(owner: Any, name: str, make: Callable[[Any], Any]) -> Undo:
     wrapper = make(called)
     if not hasattr(wrapper, "__wrapped__"):  # else it is the wrapper of the same under another name
         wrapper = functools.update_wrapper(wrapper, called)
+    _looks_like(called, wrapper)
     placed = type(original)(wrapper) if called is not original else wrapper
     setattr(owner, name, placed)
 
@@ -29,6 +31,19 @@ def replace(owner: Any, name: str, make: Callable[[Any], Any]) -> Undo:
             setattr(owner, name, original)
 
     return undo
+
+
+def _looks_like(original: Any, wrapper: Any) -> None:
+    """As far as it goes: who asks for arguments without following `__wrapped__`, as getfullargspec does, gets them too.
+
+    `__code__` stays the wrapper's own. Constructors show their defaults as well: frameworks make loaders again by them.
+    """
+    if not isinstance(original, FunctionType) or not isinstance(wrapper, FunctionType):
+        return
+    if "__signature__" not in vars(wrapper):
+        wrapper.__signature__ = inspect.signature(original)  # type: ignore[attr-defined]
+    if original.__name__ == "__init__" and wrapper.__code__.co_flags & inspect.CO_VARARGS:
+        wrapper.__defaults__, wrapper.__kwdefaults__ = original.__defaults__, original.__kwdefaults__
 
 
 def replace_everywhere(module: Any, name: str, make: Callable[[Any], Any]) -> Undo:

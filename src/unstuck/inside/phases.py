@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from .format import H_ROLE, ROLE_WORKER, Kind
 from .recorder import Recorder, clock
+from .redaction import redacted
 
 NOTED = 500  # phases that outlive the ring; one that says so with every step must not push out the other notes
 LONGEST = 80  # characters of a name
@@ -37,7 +38,7 @@ def begins(recorder: Recorder, name: str) -> Said | None:
     now = clock()
     if count.recorder is not recorder:
         count.recorder, count.all, count.by_key = recorder, 0, {}
-    key = recorder.intern(str(name)[:LONGEST])
+    key = recorder.intern(redacted(str(name))[:LONGEST])
     said = Said(key, count.by_key.get(key, 0), now)
     count.by_key[key] = said.number + 1
     count.all += 1

@@ -2,7 +2,8 @@
 
 Nothing here locks, buffers or formats. A store through `memoryview.cast("Q")` is one aligned 8-byte store, and every
 word that stands alone is written that way. `struct.pack_into` is three times as fast for many words, but zero-fills
-first, and readers saw those zeros: it only fills what a guard word, stored afterwards, makes valid.
+first, and readers saw those zeros: it only fills what a guard word, stored afterwards, makes valid. No text is written
+but through the redaction.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from collections.abc import Sequence
 from itertools import islice
 
 from . import format as f
+from .redaction import redacted, redacted_document
 
 clock = time.monotonic_ns
 pack_event = struct.Struct("4Q3q").pack_into
@@ -195,7 +197,7 @@ class Recorder:
         self, slot: int, kind: int, key: int, since: int, text: str, a: int = 0, b: int = 0, c: int = 0, d: int = 0
     ) -> None:
         """The same with a text, of which the end is kept: the end of a path says more than its beginning."""
-        encoded = text.encode("utf-8", "replace")[-f.BOARD_TEXT :]
+        encoded = redacted(text).encode("utf-8", "replace")[-f.BOARD_TEXT :]
         words = self.words
         version = words[slot >> 3] + 1
         copy = slot + 64 + (version & 1) * f.BOARD_COPY
@@ -219,7 +221,7 @@ class Recorder:
         """Number of a string: its offset in the table plus one; 0 when the table is full."""
         number = self._interned.get(text)
         if number is None:
-            number = self._append(text.encode("utf-8", "replace"))
+            number = self._append(redacted_document(text).encode("utf-8", "replace"))
             if number:  # what has no room is not remembered either: names made up in a loop would fill the memory
                 self._interned[text] = number
         return number
@@ -249,7 +251,7 @@ class Recorder:
 
     def last_words(self, text: str) -> bool:
         """Replace the last words. Their length is stored after their bytes. False: there is no room for so many."""
-        encoded = text.encode("utf-8", "replace")
+        encoded = redacted_document(text).encode("utf-8", "replace")
         if len(encoded) > self._last_words_size:
             return False
         self.words[f.H_LAST_WORDS] = 0

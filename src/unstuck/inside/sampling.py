@@ -8,6 +8,7 @@ from typing import Any
 from .format import Kind
 from .holdings import attributes_of
 from .recorder import Recorder, clock
+from .told_lengths import told
 from .weak import ByIdentity
 
 PASSES = 16  # that are told
@@ -19,7 +20,7 @@ KEEPING = ("torch.utils.data.", "accelerate.data_loader")  # whose batch sampler
 
 
 def pass_begins(recorder: Recorder, number: int, loader: dict[str, Any], passes: int) -> None:
-    """Of a loader, by its attributes. Nothing of the user's is run but the length that torch asks for too."""
+    """Of a loader, by its attributes. Nothing of the user's is run."""
     sampler, kept = _distributed(loader) if passes <= PASSES else (None, False)
     if sampler is not None:
         standard = kept and _gives_torchs_order(type(sampler))
@@ -54,8 +55,9 @@ def _facts(sampler: Any, own: dict[str, Any], *, standard: bool) -> dict[str, An
         "samples": own["num_samples"] if type(own.get("num_samples")) is int else 0,
         "dataset": _which(own.get("dataset")),
     }
-    if standard:  # it asks for the length itself when it is gone through
-        found["dataset_length"] = len(own["dataset"])
+    length = told.of(own.get("dataset")) if standard else None
+    if length is not None:  # it has asked for it when it was made
+        found["dataset_length"] = length
     return found
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from types import TracebackType
 from typing import Any
 
+from .variables import variables
+
 SAMPLES = 64
 FIELDS = 8
 LENGTH = 160
@@ -15,7 +17,7 @@ def of_batch(trace: TracebackType | None) -> list[str]:
     while trace is not None:
         code = trace.tb_frame.f_code
         if code.co_name == "fetch" and code.co_filename.endswith("_utils/fetch.py"):
-            data = trace.tb_frame.f_locals.get("data")
+            data = variables(trace.tb_frame).get("data")
             return [_shape(one)[:LENGTH] for one in data[:SAMPLES]] if type(data) is list else []
         trace = trace.tb_next
     return []

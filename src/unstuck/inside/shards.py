@@ -15,6 +15,7 @@ from .format import Kind
 from .lines import user_frame
 from .process import process
 from .recorder import Recorder, clock
+from .redaction import redacted
 
 PARTS = 8  # lists that are kept apart: each takes a place on the board
 SOON = 20_000_000  # nanoseconds between two stores on the board: a sample may take a few microseconds
@@ -31,7 +32,7 @@ class Part:
 
     __slots__ = (
         "before", "began", "earlier", "erred", "failed", "finished", "key", "noted", "opened", "passes", "path",
-        "recorder", "samples", "short", "shown", "slot", "usual",
+        "recorder", "samples", "short", "shown", "slot", "told", "usual",
     )  # fmt: skip
 
     def __init__(self, recorder: Recorder, facts: str) -> None:
@@ -44,7 +45,7 @@ class Part:
         self.usual = 0  # the most samples that a file gave which was read to its end
         self.short: list[tuple[int, str]] = []  # files that gave the fewest samples, though they were read to their end
         self.erred: list[int] = []  # when errors of the newest file were
-        self.path = ""
+        self.path = self.told = ""  # of the newest file: as it is, and as it is written
 
     def begins(self) -> None:
         """A pass over it."""
@@ -70,7 +71,7 @@ class Part:
         self.settle()
         self.opened += 1
         self.before = 0
-        self.path = path
+        self.path, self.told = path, kept(path)
         self.show()
 
     def delivers(self, samples: int = 1) -> None:
@@ -83,7 +84,7 @@ class Part:
         """The newest was read to its end."""
         self.finished += 1
         self.usual = max(self.usual, self.before)
-        self.short = sorted({*self.short, (self.before, self.path)})[:SHORT]
+        self.short = sorted({*self.short, (self.before, self.told)})[:SHORT]
         self.show()
 
     def fails(self, error: Exception, stage: str, **facts: Any) -> int:
@@ -95,9 +96,9 @@ class Part:
         if self.noted < first or (self.noted < most and not self.failed % 100):
             self.noted += 1
             told = {"path": self.path, "type": type(error).__name__, "message": message_of(error)[:LONGEST], **facts}
-            slept = int(told.pop("slept", 0))
-            text = self.recorder.intern(json.dumps({**told, "stage": stage}, ensure_ascii=False, default=str))
-            began, newest = clock() - slept, told["path"] == self.path
+            slept, newest = int(told.pop("slept", 0)), told["path"] == self.path
+            told = {**told, "path": kept(told["path"]), "stage": stage}
+            text, began = self.recorder.intern(json.dumps(told, ensure_ascii=False, default=str)), clock() - slept
             self.recorder.note(
                 Kind.SHARD_ERROR, self.key, began, slept, text, max(self.before, 0) if newest else 0, slept
             )
@@ -116,14 +117,19 @@ class Part:
         told, self.short = [one for one in self.short if one[0] < self.usual], []
         if self.passes == 1:
             for samples, path in told:
-                text = self.recorder.intern(path[-LONGEST:])
+                text = self.recorder.intern(path)
                 self.recorder.note(Kind.SHARD_SHORT, self.key, clock(), 0, text, samples, self.usual)
 
     def show(self) -> None:
         now = self.shown = clock()
         counts = self.opened, self.finished, self.samples, self.failed
-        self.recorder.board_text(self.slot, Kind.SHARDS, self.key, now, self.path[-LONGEST:], *counts)
+        self.recorder.board_text(self.slot, Kind.SHARDS, self.key, now, self.told, *counts)
         self.recorder.cost(clock() - now)
+
+
+def kept(path: str) -> str:
+    """Without its secrets, and of a long one the end. It is cut last: half a secret has no shape."""
+    return redacted(path)[-LONGEST:]
 
 
 class Parts:

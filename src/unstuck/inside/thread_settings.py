@@ -14,6 +14,7 @@ from typing import Any
 from .format import Kind
 from .guard import clean, quietly
 from .recorder import Recorder, clock
+from .redaction import redacted
 
 VARIABLES = (
     "OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS", "OMP_PROC_BIND", "OMP_PLACES",
@@ -42,7 +43,7 @@ def pass_begins(recorder: Recorder) -> None:
     if told.recorder is recorder:
         return
     told.recorder, told.loaders = recorder, set()
-    known = {name: os.environ[name][:80] for name in VARIABLES if name in os.environ}
+    known = {name: redacted(os.environ[name])[:80] for name in VARIABLES if name in os.environ}
     told.by_launcher = [ONE] if known.get(ONE) and ELASTIC in os.environ and not _launcher_has(ONE) else []
     torch: Any = sys.modules.get("torch")
     threads = torch.get_num_threads() if hasattr(torch, "get_num_threads") else None

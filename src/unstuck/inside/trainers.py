@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from types import FrameType
 from typing import Any
 
+from .as_json import as_json
 from .callbacks import does_nothing, name_of, place_of
 from .cursors import Cursor
 from .describe import user_line
@@ -22,6 +23,7 @@ from .phases import Said, begins, ends
 from .preparing import base_of
 from .process import process
 from .recorder import Recorder, clock
+from .redaction import redacted
 
 EPOCHS = 100  # that are told of one by one; then every tenth, and the last
 PLAIN = (int, float, bool, str)
@@ -44,7 +46,7 @@ class Run:
     def tells(self, **facts: Any) -> None:
         """Add to what is known of it."""
         if self.recorder is process.recorder:
-            text = self.recorder.intern(json.dumps(facts, ensure_ascii=False, default=str))
+            text = self.recorder.intern(as_json(facts, str))
             self.recorder.note(Kind.FRAMEWORK, self.number, clock(), 0, text)
 
     def epoch_ends(self, delivered: int | None, *, short: bool = False, due: bool = False) -> None:
@@ -99,7 +101,7 @@ def _plain(value: Any) -> Any:
     if any(one.__module__ == "enum" for one in type(value).__mro__):
         value = value.value
     if type(value) is str:
-        return value[:LONGEST]
+        return redacted(value)[:LONGEST]
     return str(value) if type(value) is float and value in (float("inf"), float("-inf")) else value
 
 

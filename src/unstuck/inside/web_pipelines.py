@@ -13,7 +13,9 @@ from .exceptions import message_of
 from .holdings import attributes_of
 from .lines import user_frame
 from .recorder import clock
+from .redaction import redacted
 from .shards import LONGEST, SOON, Part, part_of
+from .variables import variables
 
 LIBRARY = "webdataset"
 BY_NODE, ONE_NODE, BY_WORKER = "split_by_node", "single_node_only", "split_by_worker"
@@ -76,9 +78,9 @@ class Walk:
 
     def fails(self, error: Exception, handler: Any, answer: object, frame: FrameType, slept: int) -> None:
         """`answer`: what the handler said; None if it raised."""
-        code, variables = frame.f_code.co_name, frame.f_locals
-        stage = "open" if code in OPENING else "read" if code in READING else _stage(code, variables)
-        if code == READING[1] and _holds_nothing(variables):
+        code, known = frame.f_code.co_name, variables(frame)
+        stage = "open" if code in OPENING else "read" if code in READING else _stage(code, known)
+        if code == READING[1] and _holds_nothing(known):
             stage = "open"  # so that nothing is read of it: a command that fails is opened all the same
         raised = answer is None
         lost = stage == "read" and (code == READING[1] or _in_tarfile(error))
@@ -87,7 +89,7 @@ class Walk:
         facts: dict[str, Any] = {"goes_on": bool(answer), "rest_lost": lost and not raised, "slept": slept}
         facts["message"] = _message(error)
         facts["list_lost"] = not raised and not answer and code != READING[0]  # a stage that stops gives no more
-        self.part.fails(error, stage, handler="" if raised else _name(handler), **facts, **_about(variables, stage))
+        self.part.fails(error, stage, handler="" if raised else _name(handler), **facts, **_about(known, stage))
 
 
 class Here(threading.local):
@@ -181,8 +183,8 @@ def _list_name(urls: Any) -> str:
     return common.rpartition("/")[0].rpartition("/")[2] or common or urls[0]
 
 
-def _stage(code: str, variables: dict[str, Any]) -> str:
-    decodes = code == "_map" and type(variables.get("f")).__name__ == "Decoder"
+def _stage(code: str, known: dict[str, Any]) -> str:
+    decodes = code == "_map" and type(known.get("f")).__name__ == "Decoder"
     return "decode" if decodes else code.strip("_")
 
 
@@ -196,17 +198,17 @@ def _in_tarfile(error: BaseException) -> bool:
     return False
 
 
-def _holds_nothing(variables: dict[str, Any]) -> bool:
+def _holds_nothing(known: dict[str, Any]) -> bool:
     """Not a single file came out of the archive that is being read."""
-    sample = variables.get("sample")
-    return type(sample) is not dict or sample.get("__url__") != variables.get("url")
+    sample = known.get("sample")
+    return type(sample) is not dict or sample.get("__url__") != known.get("url")
 
 
-def _about(variables: dict[str, Any], stage: str) -> dict[str, str]:
+def _about(known: dict[str, Any], stage: str) -> dict[str, str]:
     """Shard and sample, from the function that asked the handler."""
-    sample = variables.get("sample")
+    sample = known.get("sample")
     told = sample if type(sample) is dict else {}
-    current = variables.get("url") if stage in ("open", "read") else None  # the sample may be of the shard before
+    current = known.get("url") if stage in ("open", "read") else None  # the sample may be of the shard before
     path = current or told.get("__url__")
     found = {"path": path, "key": told.get("__key__")}
     return {name: value for name, value in found.items() if type(value) is str and value}
@@ -215,7 +217,7 @@ def _about(variables: dict[str, Any], stage: str) -> dict[str, str]:
 def _message(error: Exception) -> str:
     """Without what the library has added to its arguments: the stream and the address."""
     first = error.args[0] if len(error.args) > 1 else None
-    return (first if type(first) is str else message_of(error)).partition(" @ <")[0][:LONGEST]
+    return (redacted(first) if type(first) is str else message_of(error)).partition(" @ <")[0][:LONGEST]
 
 
 def _name(handler: Any) -> str:

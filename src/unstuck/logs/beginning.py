@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable
 
 from ..inside import format as f
 from ..inside.format import Kind
+from ..inside.redaction import redacted
 from ..model.phrases import duration, many
 from .line import DEBUG, INFO, Line
 from .tail import Record, Tail
 
 START, FIRST, READY = "🔍 [START]", "🔍 [FIRST_BATCH]", "✅ [FIRST_BATCH]"
 QUIET = 2.0  # seconds without a new parameter, after which the model is taken to be complete
-# What names a folder of data or a batch size, whoever's training it is.
-WANTED = re.compile(r"(DATA|DATASET|DATASETS|CORPUS|SHARD|SHARDS)_?(DIR|ROOT|PATH|HOME|CACHE)?|.*BATCH_?SIZE|HF_HOME")
-SECRET = re.compile(r"token|secret|passw|credential|api_?key", re.IGNORECASE)
+# Variables that say where data lies and how large a batch is, by their exact names: others may hold anything.
+WANTED = (
+    "BATCH_SIZE", "CORPUS_DIR", "CORPUS_PATH", "DATADIR", "DATASETS_DIR", "DATASET_DIR", "DATASET_PATH", "DATASET_ROOT",
+    "DATA_DIR", "DATA_FOLDER", "DATA_HOME", "DATA_PATH", "DATA_ROOT", "DEVICE_BATCH_SIZE", "EVAL_BATCH_SIZE",
+    "GLOBAL_BATCH_SIZE", "HF_DATASETS_CACHE", "HF_HOME", "MICRO_BATCH_SIZE", "NANOCHAT_BASE_DIR",
+    "OPENSEEK_NANOCHAT_DATA_DIR", "PER_DEVICE_BATCH_SIZE", "PER_DEVICE_EVAL_BATCH_SIZE", "PER_DEVICE_TRAIN_BATCH_SIZE",
+    "SHARDS_DIR", "SHARD_DIR", "TEST_DATA_DIR", "TOTAL_BATCH_SIZE", "TRAIN_BATCH_SIZE", "TRAIN_DATA", "TRAIN_DATA_DIR",
+    "TRAIN_DATA_PATH", "VALIDATION_DATA_DIR", "VAL_BATCH_SIZE", "VAL_DATA", "VAL_DATA_DIR", "VAL_DATA_PATH",
+)  # fmt: skip
 LONGEST = 200  # characters of a value
 
 
@@ -83,17 +89,12 @@ class Beginning:
         """Variables that say where the data lies and how large a batch is, as the process was given them."""
         self._told = True
         given = _variables(self._tail.header[f.H_PID])
-        found = [f"{name}={value[:LONGEST]}" for name, value in given.items() if _is_told(name)]
+        found = [f"{name}={redacted(given[name])[:LONGEST]}" for name in WANTED if name in given]
         at = self._tail.header[f.H_MONOTONIC]
-        return [self._line(at, f"{START} variables: {', '.join(sorted(found))}")] if found else []
+        return [self._line(at, f"{START} variables: {', '.join(found)}")] if found else []
 
     def _line(self, moment: int, text: str, level: str = INFO) -> Line:
         return Line(self._tail.seconds(moment), level, "start", f"{self.name} {text}", main=False)
-
-
-def _is_told(name: str) -> bool:
-    parts = WANTED.fullmatch(name) or WANTED.search("_" + name)
-    return parts is not None and bool(parts[0]) and not SECRET.search(name)
 
 
 def _variables(pid: int) -> dict[str, str]:

@@ -11,7 +11,7 @@ from ..model.phrases import duration, ending
 from ..model.report import Report
 from . import failures
 from .files import LogFile, stamp
-from .line import ENDING, ERROR, INFO, SEVERITY, STARTING, WARNING, Line, written
+from .line import ENDING, ERROR, INFO, RUN, SEVERITY, STARTING, WARNING, Line, written
 from .settings import Settings
 
 
@@ -49,7 +49,7 @@ class LogFolder:
             f"log level {settings.level}, a line every {settings.every} training batches and every "
             f"{settings.validation_every} validation batches",
         ]
-        self.write(self.main_log, [Line(run.started, INFO, "run", text) for text in lines])
+        self.write(self.main_log, [Line(run.started, INFO, RUN, text) for text in lines])
 
     def everywhere(self, lines: list[Line]) -> None:
         """What concerns the whole run."""
@@ -72,10 +72,10 @@ class LogFolder:
         how = ending(status) if status is not None else "ended"
         level, sign = (ERROR, "❌ ") if status else (INFO, "")
         text = f"{sign}Training {how} after {duration(max(at - self._run.started, 0))}"
-        self.everywhere([Line(at, level, "run", text)])
+        self.everywhere([Line(at, level, RUN, text)])
 
     def close(self, at: float) -> None:
-        self.everywhere([Line(at, INFO, "run", ENDING)])
+        self.everywhere([Line(at, INFO, RUN, ENDING)])
         for file in self._files.values():
             file.close()
         self._files.clear()

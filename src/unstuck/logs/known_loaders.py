@@ -23,15 +23,17 @@ class KnownLoaders:
         self._descriptions: dict[int, str] = {}
         self._datasets: dict[int, int] = {}  # lengths
         self._assigned: list[tuple[float, int, int]] = []
+        self._told: set[tuple[int, int]] = set()  # loader and number of workers whose share was told
 
     def loader(self, number: int) -> Loader:
         return self.loaders.get(number) or self.loaders.setdefault(number, Loader(number))
 
     def met(self, one: Record) -> list[Line]:
-        """A loader in use is described again with every pass."""
-        if one.key in self._descriptions:
+        """A loader in use is described again with every pass; one line may make so many that a number is used twice."""
+        text = self._tail.string(one.a)
+        if one.key in self._descriptions and text in ("", self._descriptions[one.key]):
             return []
-        text = self._descriptions[one.key] = self._tail.string(one.a)
+        self._descriptions[one.key] = text
         self.loader(one.key)
         self.iterable[one.key] = '"iterable": true' in text
         for loader in self.loaders.values():
@@ -51,7 +53,9 @@ class KnownLoaders:
         self.workers[one.a] = (one.key, one.b)
         if len(self.workers) > KEPT:
             del self.workers[next(iter(self.workers))]
-        self._assigned.append((self._tail.seconds(one.start), one.key, one.b))
+        if (one.key, one.b) not in self._told and len(self._told) < KEPT:
+            self._told.add((one.key, one.b))
+            self._assigned.append((self._tail.seconds(one.start), one.key, one.b))
         return []
 
     def shares(self) -> list[Line]:
@@ -61,10 +65,8 @@ class KnownLoaders:
         rank = self.rank.strip("[]") + (f"/{world}" if world else "")
         lines = []
         for at, number, worker in assigned:
-            loader = self.loader(number)
-            if loader.now is None or loader.now.number == 1:
-                text, dataset = self._descriptions.get(number, ""), self._datasets.get(number)
-                workers = 1 + max(one[1] for one in self.workers.values() if one[0] == number)
-                whose = f"[{rank} Worker {worker}/{workers}]"
-                lines += describing.assigned(whose, at, text, loader, dataset, worker, workers)
+            text, dataset = self._descriptions.get(number, ""), self._datasets.get(number)
+            workers = 1 + max((one[1] for one in self.workers.values() if one[0] == number), default=worker)
+            whose = f"[{rank} Worker {worker}/{workers}]"
+            lines += describing.assigned(whose, at, text, self.loader(number), dataset, worker, workers)
         return lines

@@ -6,9 +6,13 @@ import re
 import time
 from typing import NamedTuple
 
+from ..inside.redaction import redacted
+from ..wording.printable import printable
+
 DEBUG, INFO, WARNING, ERROR = "DEBUG", "INFO", "WARNING", "ERROR"
 SEVERITY = {DEBUG: 10, INFO: 20, WARNING: 30, ERROR: 40}  # the numbers of Python's logging
 STARTING, ENDING = "Starting training...", "The log ends here."
+RUN = "run"  # the name of lines about the run itself, which hold no text of the user's but after a word of ours
 LONGEST = 2000  # characters of a message
 WRITTEN = re.compile(
     r"\[(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d),(\d{3})\] \[(DEBUG|INFO|WARNING|ERROR)\] \[([\w.]+)\] (.*)", re.DOTALL
@@ -41,7 +45,7 @@ class Read(NamedTuple):
 def written(line: Line) -> str:
     second = int(line.at)
     day = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(second))
-    text = " | ".join(one.strip() for one in line.text.splitlines() if one.strip())
+    text = " | ".join(printable(one.strip()) for one in redacted(line.text).splitlines() if one.strip())
     return f"[{day},{int((line.at - second) * 1000):03d}] [{line.level}] [unstuck.{line.name}] {text[:LONGEST]}\n"
 
 

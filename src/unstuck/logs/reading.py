@@ -7,11 +7,15 @@ import os
 import re
 from typing import NamedTuple
 
+from ..safe_files import open_plain
+from ..wording.left_out import left_out
 from .files import older
-from .line import ENDING, Read, read
+from .line import ENDING, INFO, RUN, Read, read
 
 NAME = re.compile(r"(train|output|debug_rank(\d+))_(\d{8}_\d{6})(?:_[^/]*?)?\.log")
 OLDER = re.compile(r"\.\d+\.log")
+LARGEST = 64 << 20  # bytes of one log that are read, the newest: only a training's own output grows beyond that
+PARTS = 64  # older parts of a log that are looked for
 HEAD = 64  # bytes by which a file is known that was cut to nothing and has grown again
 
 
@@ -42,41 +46,66 @@ class Follower:
 
     def __init__(self, path: str) -> None:
         self.path = path
+        self.left_out = ""  # what was not read, and why
         self._at = 0
         self._head = b""
         self._rest = b""
 
     def everything(self) -> list[str]:
-        """What there is so far, with the older parts in front."""
+        """What there is so far, with the older parts in front; of what is too large, the end."""
         parts: list[bytes] = []
-        number = 1
-        while os.path.exists(older(self.path, number)):
-            parts.insert(0, _read(older(self.path, number), 0))
+        number, room = 1, LARGEST
+        while number <= PARTS and os.path.lexists(older(self.path, number)):
+            part = self._read(older(self.path, number), 0, room)
+            parts.insert(0, part)
+            room -= len(part)
             number += 1
+        size = self._size()
+        if size > LARGEST:
+            self._at = size - LARGEST
+            self.left_out = f"{self.path} is shown from its end: it has {size:,} bytes"
         return _lines(b"".join(parts).removesuffix(b"\n")) + self.new()
 
     def new(self) -> list[str]:
         """Lines that were added since the last time."""
-        head = _read(self.path, 0, HEAD)
+        head = self._read(self.path, 0, HEAD)
         before = b""
         if not head.startswith(self._head) or self._size() < self._at:  # it was set aside
-            before = _read(older(self.path, 1), self._at)
+            before = self._read(older(self.path, 1), self._at, LARGEST)
             self._at = 0
         self._head = head
-        data = _read(self.path, self._at)
+        data = self._read(self.path, self._at, LARGEST)
         self._at += len(data)
         whole, _, self._rest = (self._rest + before + data).rpartition(b"\n")
+        self._rest = self._rest[-LARGEST:]  # a line without an end
         return _lines(whole)
 
     def _size(self) -> int:
         try:
-            return os.stat(self.path).st_size
+            return os.lstat(self.path).st_size
         except OSError:
             return 0
 
+    def _read(self, path: str, at: int, most: int) -> bytes:
+        try:
+            with os.fdopen(open_plain(path), "rb") as file:
+                file.seek(at)
+                return file.read(most)
+        except FileNotFoundError:
+            return b""
+        except OSError as error:
+            self.left_out = left_out(path, error)
+            return b""
+
 
 def has_ended(lines: list[str]) -> bool:
-    return any(line.endswith(ENDING) for line in lines)
+    """One of them is the last line of a log of ours. What a user says may end with the same words, after a marker."""
+    return any(_is_last(line) for line in lines if line.endswith(ENDING))
+
+
+def _is_last(line: str) -> bool:
+    found = read(line)
+    return found is not None and (found.level, found.name, found.text) == (INFO, f"unstuck.{RUN}", ENDING)
 
 
 def parsed(lines: list[str]) -> list[Read]:
@@ -85,12 +114,3 @@ def parsed(lines: list[str]) -> list[Read]:
 
 def _lines(data: bytes) -> list[str]:
     return data.decode("utf-8", "replace").split("\n") if data else []
-
-
-def _read(path: str, at: int, most: int = -1) -> bytes:
-    try:
-        with open(path, "rb") as file:
-            file.seek(at)
-            return file.read(most)
-    except OSError:
-        return b""

@@ -6,10 +6,12 @@ import json
 import os
 import re
 import struct
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from ..inside import format as f
 from ..inside.format import Kind
+from ..safe_files import open_plain
 
 FEW, MANY = 32, 4096  # records that are read first, and the most at a time if all of these were new
 RECORD = f.RING_WORDS * f.WORD
@@ -17,6 +19,46 @@ AT_FIRST = 8  # board entries that are read; all, where these are in use
 STRINGS = 1024  # that are remembered
 LOADERS = (Kind.LOADER, Kind.ITERATOR, Kind.WAIT, Kind.BODY, Kind.PASS_END, Kind.SHUTDOWN)
 FETCHES = (Kind.FETCH, Kind.SAMPLE, Kind.COLLATE, Kind.IDLE)
+LARGEST = 4 * f.MAIN_LAYOUT.size()  # bytes of a recording, for years to come
+UNITS = (f.BOARD_ENTRY, f.TOTAL_WORDS * f.WORD, RECORD, RECORD, 1, 1)  # bytes of an entry, by section
+KINDS, MOMENT, AMOUNT = 1 << 8, 1 << 62, 1 << 56  # what a kind, a time and a duration are always below
+
+
+class Opened(NamedTuple):
+    """A recording that is held open while it is written."""
+
+    fd: int
+    header: tuple[int, ...]
+    sections: list[tuple[int, int]]  # offset and count of each, all inside of the file
+
+
+def open_recording(path: str | Path) -> Opened:
+    """Raises OSError or ValueError where there is nothing to read yet, or never will be."""
+    fd = open_plain(path, largest=LARGEST)
+    try:
+        header = struct.unpack(f"<{f.H_WORDS}Q", pread(fd, f.H_WORDS * f.WORD, 0))
+        if header[f.H_MAGIC] != f.MAGIC:  # it has been made, but not filled in yet
+            raise ValueError(path)
+        pairs = header[f.H_SECTIONS : f.H_SECTIONS + 12]
+        sections = list(zip(pairs[0::2], pairs[1::2], strict=True))
+        size = os.fstat(fd).st_size
+        for (offset, count), unit in zip(sections, UNITS, strict=True):
+            if offset % f.WORD or offset < f.HEADER_SIZE or not count or offset + count * unit > size:
+                raise ValueError(f"{path} is damaged: a section lies outside the file")
+        if header[f.H_PID] >= 1 << 31 or max(header[f.H_MONOTONIC], header[f.H_WALL]) > MOMENT:
+            raise ValueError(f"{path} is damaged: no process has such a header")
+    except BaseException:
+        os.close(fd)
+        raise
+    return Opened(fd, header, sections)
+
+
+def pread(fd: int, size: int, at: int) -> bytes:
+    """All of it, or ValueError: somebody has cut the file short since it was opened."""
+    data = os.pread(fd, size, at)
+    if len(data) < size:
+        raise ValueError("it was cut short")
+    return data
 
 
 class Record(NamedTuple):
@@ -62,9 +104,10 @@ class Ring:
         self._wanted = re.compile(b"[" + b"".join(re.escape(bytes([kind])) for kind in kinds) + b"]")
 
     def new(self) -> list[Record]:
+        """Raises OSError or ValueError where the file is no longer what it was."""
         found: list[Record] = []
         chunk = FEW
-        while True:
+        for _ in range(self._count):  # whoever writes faster than this is read on the next time
             slot = self._next % self._count
             many = min(chunk, self._count - slot)
             data = self._read(slot, many)
@@ -72,13 +115,14 @@ class Ring:
             found += self._records(data, good)
             self._next += good
             if good < many and not self._overtaken(data[good * RECORD :]):
-                return found
+                break
             chunk = min(chunk * 4, MANY)
+        return found
 
     def _read(self, slot: int, many: int) -> bytes:
         """Words of one read may come from different moments: a record that two reads agree on is whole."""
         at, size = self._offset + slot * RECORD, many * RECORD
-        first, data = os.pread(self._fd, size, at), os.pread(self._fd, size, at)
+        first, data = pread(self._fd, size, at), pread(self._fd, size, at)
         if first == data:
             return data
         same = next(one for one in range(0, size, RECORD) if first[one : one + RECORD] != data[one : one + RECORD])
@@ -95,15 +139,18 @@ class Ring:
             return []
         kinds = bytes(memoryview(data)[f.R_KIND * f.WORD : good * RECORD : RECORD])
         unpack = struct.Struct("<Q6q").unpack_from
-        return [
+        records = (
             Record(*unpack(data, found.start() * RECORD + f.R_KIND * f.WORD)) for found in self._wanted.finditer(kinds)
+        )
+        return [
+            one for one in records if one.kind < KINDS and 0 <= one.start < MOMENT and 0 <= one.duration < AMOUNT
         ]
 
     def _overtaken(self, data: bytes) -> bool:
         """The writer has come round. Go on with the oldest records that will still be there in a moment."""
         if len(data) < RECORD or int.from_bytes(data[: f.WORD], "little") <= self._next:
             return False
-        everything = os.pread(self._fd, self._count * RECORD, self._offset)
+        everything = pread(self._fd, self._count * RECORD, self._offset)
         head = max(memoryview(everything).cast("Q")[:: f.RING_WORDS].tolist())
         following = max(head - self._count + 1 + self._count // 8, self._next)
         self.missed += following - self._next
@@ -117,13 +164,7 @@ class Tail:
     def __init__(self, path: str, kinds: tuple[int, ...], rare: tuple[int, ...]) -> None:
         """Raises OSError or ValueError where there is nothing to read yet."""
         self.path = path
-        self._fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-        self.header = self.look()
-        if len(self.header) < f.H_WORDS or self.header[f.H_MAGIC] != f.MAGIC:
-            self.close()
-            raise ValueError(path)
-        pairs = self.header[f.H_SECTIONS : f.H_SECTIONS + 12]
-        self._sections = list(zip(pairs[0::2], pairs[1::2], strict=True))
+        self._fd, self.header, self._sections = open_recording(path)
         self.ring = Ring(self._fd, *self._sections[f.S_RING], kinds)
         self.notes = Ring(self._fd, *self._sections[f.S_NOTES], rare)
         self._entries = AT_FIRST
@@ -135,13 +176,12 @@ class Tail:
 
     def look(self) -> tuple[int, ...]:
         """Read the header anew."""
-        data = os.pread(self._fd, f.H_WORDS * f.WORD, 0)
-        self.header = struct.unpack(f"<{len(data) // f.WORD}Q", data[: len(data) // f.WORD * f.WORD])
+        self.header = struct.unpack(f"<{f.H_WORDS}Q", pread(self._fd, f.H_WORDS * f.WORD, 0))
         return self.header
 
     def word(self, number: int) -> int:
         """One word of the header, now."""
-        return int.from_bytes(os.pread(self._fd, f.WORD, number * f.WORD), "little")
+        return int.from_bytes(pread(self._fd, f.WORD, number * f.WORD), "little")
 
     def seconds(self, moment: int) -> float:
         """A stamp as seconds since the epoch."""
@@ -154,7 +194,7 @@ class Tail:
             if not 0 < number <= size:
                 return ""
             length = int.from_bytes(os.pread(self._fd, f.WORD, offset + number - 1), "little")
-            data = os.pread(self._fd, min(length, size), offset + number - 1 + f.WORD)
+            data = os.pread(self._fd, min(length, max(size - number + 1 - f.WORD, 0)), offset + number - 1 + f.WORD)
             known = data.decode("utf-8", "replace")
             if len(self._strings) < STRINGS:
                 self._strings[number] = known
@@ -164,7 +204,7 @@ class Tail:
         """Entries that two reads agree on; the words in front of them may change at any time."""
         offset, count = self._sections[f.S_BOARD]
         size = min(self._entries, count) * f.BOARD_ENTRY
-        first, data = os.pread(self._fd, size, offset), os.pread(self._fd, size, offset)
+        first, data = pread(self._fd, size, offset), pread(self._fd, size, offset)
         if data[size - f.BOARD_ENTRY :][: f.WORD] != bytes(f.WORD):
             self._entries = count
         found = (self._entry(first, data, at) for at in range(0, size, f.BOARD_ENTRY))
@@ -179,6 +219,8 @@ class Tail:
         kind, key, since, a, b, c, d, length = struct.unpack_from("<3Q4qQ", whole)
         text = whole[8 * f.WORD :][: min(length, f.BOARD_TEXT)].decode("utf-8", "replace")
         moment, phase = live[f.L_PHASE] >> 2, live[f.L_PHASE] & 3
+        if since > MOMENT:
+            return None
         if not moment or moment < since:
             return Entry(kind, key, since, a, b, c, d, text)
         if kind in LOADERS:
@@ -197,6 +239,6 @@ class Tail:
             said = json.loads(os.pread(self._fd, length, offset))
             new = [one for one in said if int(one.get("at", 0)) > self._said]
             self._said = max((int(one.get("at", 0)) for one in said), default=self._said)
-        except (ValueError, AttributeError, TypeError):  # it is being replaced: next time
+        except (ValueError, AttributeError, TypeError, RecursionError, OverflowError):  # it is being replaced: next time
             return []
         return new

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from typing import Any
 
 from ..inside import format as f
 from ..model.evidence import Sample
@@ -53,27 +54,34 @@ class Logs:
         self._due = now + EVERY
         self._meet()
         for main in list(self._mains.values()):
-            ended = final or self._has_ended(main.pid, alive, main.tail)
-            if main.tail.look()[f.H_ROLE] != f.ROLE_MAIN or (ended and self._only_waits(main)):
-                self._others[main.pid] = self._mains.pop(main.pid).tail  # it has started the ranks
-                continue
-            if not self._call(main, now, ended=ended):
-                continue
-            lines = main.lines(now, final=ended)
-            for worker in self._of(main):
-                lines += self._worker(worker, main, now, alive, final=ended)
-            lines = sorted(self._early.pop(main.pid, []) + lines, key=lambda one: one.at)
-            due = len(lines) if ended else sum(one.at <= now - SETTLED for one in lines)
-            self._early[main.pid] = lines[due:]  # the main process is read a moment late, its workers are not
-            self._put(main, lines[:due])
-            if ended:
-                self._mains.pop(main.pid).tail.close()
-        self._look_at_others(alive, final=final)
+            try:
+                self._follow(main, now, alive, final=final)
+            except Exception as error:  # noqa: BLE001  (a damaged recording: the others are still followed)
+                self._mains.pop(main.pid, None)
+                self._general.append(_given_up(main.pid, main.tail, now, error))
+        self._look_at_others(now, alive, final=final)
         if sample is not None and now - self._memory_told >= MEMORY_EVERY:
             self._memory_told = now
             self._memory(sample, now)
         general, self._general = self._general, []
         self.folder.write(self.folder.main_log, sorted(general, key=lambda one: one.at))
+
+    def _follow(self, main: MainProcess, now: float, alive: set[int], *, final: bool) -> None:
+        ended = final or self._has_ended(main.pid, alive, main.tail)
+        if main.tail.look()[f.H_ROLE] != f.ROLE_MAIN or (ended and self._only_waits(main)):
+            self._others[main.pid] = self._mains.pop(main.pid).tail  # it has started the ranks
+            return
+        if not self._call(main, now, ended=ended):
+            return
+        lines = main.lines(now, final=ended)
+        for worker in self._of(main):
+            lines += self._worker(worker, main, now, alive, final=ended)
+        lines = sorted(self._early.pop(main.pid, []) + lines, key=lambda one: one.at)
+        due = len(lines) if ended else sum(one.at <= now - SETTLED for one in lines)
+        self._early[main.pid] = lines[due:]  # the main process is read a moment late, its workers are not
+        self._put(main, lines[:due])
+        if ended:
+            self._mains.pop(main.pid).tail.close()
 
     def _meet(self) -> None:
         try:
@@ -89,7 +97,11 @@ class Logs:
                 self._known.add(name)
                 self._others[tail.header[f.H_PID]] = tail
         for pid, tail in list(self._others.items()):
-            self._sort(pid, tail)
+            try:
+                self._sort(pid, tail)
+            except (OSError, ValueError) as error:
+                del self._others[pid]
+                self._general.append(_given_up(pid, tail, tail.seconds(tail.header[f.H_MONOTONIC]), error))
 
     def _sort(self, pid: int, tail: Tail) -> None:
         """Its role may show only some time after its recording was made."""
@@ -126,8 +138,12 @@ class Logs:
         return self._unseen[pid] >= GONE or (pid not in alive and bool(tail.look()[f.H_ENDED]))
 
     def _worker(self, worker: Worker, main: MainProcess, now: float, alive: set[int], *, final: bool) -> list[Line]:
-        ended = final or self._has_ended(worker.pid, alive, worker.tail)
-        lines = worker.lines(now, main, final=ended)
+        try:
+            ended = final or self._has_ended(worker.pid, alive, worker.tail)
+            lines = worker.lines(now, main, final=ended)
+        except Exception as error:  # noqa: BLE001  (as with a main process)
+            del self._workers[worker.pid]
+            return [_given_up(worker.pid, worker.tail, now, error)]
         if ended:
             self._workers.pop(worker.pid).tail.close()
         return lines
@@ -136,13 +152,18 @@ class Logs:
         """Its workers: children, and those that a fork server has for it."""
         return [one for one in self._workers.values() if one.parent == main.pid or one.pid in main.known.workers]
 
-    def _look_at_others(self, alive: set[int], *, final: bool) -> None:
+    def _look_at_others(self, now: float, alive: set[int], *, final: bool) -> None:
         """Launchers, and processes that never did anything: only what ended them is of interest."""
         for pid, tail in list(self._others.items()):
-            for said in tail.last_words():
-                line = failures.failed(f"[pid {pid}]", tail.seconds(int(said.get("at", 0))), said, iterable=False)
-                self._general.append(line)
-            if final or self._has_ended(pid, alive, tail):
+            try:
+                said = [_failed(pid, tail, one) for one in tail.last_words()]
+                ended = final or self._has_ended(pid, alive, tail)
+            except Exception as error:  # noqa: BLE001  (as with a main process)
+                del self._others[pid]
+                self._general.append(_given_up(pid, tail, now, error))
+                continue
+            self._general += said
+            if ended:
                 self._others.pop(pid).close()
 
     def _put(self, main: MainProcess, lines: list[Line]) -> None:
@@ -166,6 +187,17 @@ class Logs:
             free = f"{size(sample.available)} available{shm}"
             if main.name and main.pid in held:
                 self._put(main, [Line(now, DEBUG, "memory", f"{main.name} memory: {', '.join(parts)}; {free}")])
+
+
+def _failed(pid: int, tail: Tail, said: dict[str, Any]) -> Line:
+    return failures.failed(f"[pid {pid}]", tail.seconds(int(said.get("at", 0))), said, iterable=False)
+
+
+def _given_up(pid: int, tail: Tail, now: float, error: Exception) -> Line:
+    """The last word on a process whose recording holds what no process writes."""
+    tail.close()
+    why = f"{type(error).__name__}: {error}"[:200]
+    return Line(now, WARNING, "run", f"[pid {pid}] its recording is damaged and is not followed any more ({why})")
 
 
 def _few(lines: list[Line], name: str, most: int) -> list[Line]:

@@ -1,12 +1,11 @@
-"""Names of data files: as they can be shown and pasted, and which of them belong to one numbered series."""
+"""Names of data files, and which of them belong to one numbered series."""
 
 from __future__ import annotations
 
-import os
 import re
-import shlex
 from typing import NamedTuple
 
+from ..wording.printable import printable
 from .checked import DataFile
 from .evidence import Evidence
 
@@ -27,25 +26,12 @@ class Series(NamedTuple):
     files: list[DataFile]
 
 
-def shown(name: str) -> str:
-    """As it can be printed: the name of a file may hold anything."""
-    return "".join(one if one.isprintable() else one.encode("unicode_escape").decode() for one in name)
-
-
 def base(path: str) -> str:
-    return shown(path.rpartition("/")[2])
+    return printable(path.rpartition("/")[2])
 
 
 def folder_of(path: str) -> str:
     return path.rpartition("/")[0]
-
-
-def quoted(path: str) -> str:
-    """For a shell. bash writes what cannot be printed so."""
-    if path.isprintable():
-        return shlex.quote(path)
-    plain = "".join(chr(one) if 32 <= one < 127 and one not in b"'\\" else f"\\x{one:02x}" for one in os.fsencode(path))
-    return f"$'{plain}'"
 
 
 def pattern_of(path: str) -> str:

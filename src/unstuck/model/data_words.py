@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from ..wording.printable import printable, quoted
 from .checked import DataFile, Fault
 from .data_concerned import concerned
-from .data_names import base, folder_of, quoted, shown
+from .data_names import base, folder_of
 from .evidence import Evidence
 from .faults import Bad
 from .finding import Finding, Remedy, Symptom
@@ -27,7 +28,7 @@ def places(found: list[Bad]) -> list[str]:
     """Where in which file, the worst file first, and what is left out here."""
     most = LINES if len(found) == 1 else EACH
     kept = [(bad, fault) for bad in found for fault in bad.faults[:most]][:LINES]
-    lines = [f"{shown(bad.file.path)}: {place(fault)}" for bad, fault in kept]
+    lines = [f"{printable(bad.file.path)}: {place(fault)}" for bad, fault in kept]
     return [*lines, *_rest(found, kept)]
 
 
@@ -119,5 +120,5 @@ def fetch(evidence: Evidence, found: list[Bad], more: str = "") -> Remedy:
 
 def listing(files: list[DataFile]) -> str:
     """Paths of the first few, and how many more."""
-    few = ", ".join(shown(one.path) for one in files[:2])
+    few = ", ".join(printable(one.path) for one in files[:2])
     return few if len(files) <= 2 else f"{few} and {many(len(files) - 2, 'more file')}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from .numbers import Ordinal
 from .places import Place
 
 
@@ -13,8 +14,8 @@ class Group(msgspec.Struct, frozen=True, omit_defaults=True):
     at: float  # when init_process_group was called
     ended: float | None = None  # when it returned; None: it has not
     backend: str = ""
-    rank: int | None = None
-    world: int | None = None
+    rank: Ordinal | None = None
+    world: Ordinal | None = None
     timeout: float | None = None  # seconds, of its collectives
     address: str = ""  # of the store that all meet at
     where: Place | None = None

@@ -101,10 +101,11 @@ def members(evidence: Evidence) -> list[Process]:
 def _numbered(beside: list[Process], ranks: list[Process]) -> list[Process]:
     """A single one without a number is the rank whose number is missing."""
     world = next((one.world or (one.group.world if one.group else None) for one in ranks), None)
-    free = set(range(world or 0)) - {one.rank for one in ranks}
-    if len(beside) == len(free) == 1:
-        return [msgspec.structs.replace(beside[0], rank=free.pop(), role="main")]
-    return beside
+    taken = {one.rank for one in ranks if one.rank is not None and world is not None and one.rank < world}
+    if world is None or len(beside) != 1 or world - len(taken) != 1:
+        return beside
+    missing = next(number for number in range(world) if number not in taken)  # as many are known but for this one
+    return [msgspec.structs.replace(beside[0], rank=missing, role="main")]
 
 
 def deaths(evidence: Evidence) -> list[Death]:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from ..wording.printable import quoted_line
 from .between import HTTP, LOGGER, Call, Gap, Logger, Part
 from .evidence import Evidence
 from .look import Seen
@@ -191,4 +191,4 @@ def gets_on(evidence: Evidence, seen: Seen) -> bool:
 
 def without_wandb(evidence: Evidence) -> str:
     """The same run with wandb switched off: if it is as slow or stuck as before, wandb was not the cause."""
-    return f"WANDB_MODE=disabled unstuck run -- {shlex.join(evidence.run.command) or 'COMMAND'}"
+    return f"WANDB_MODE=disabled unstuck run -- {quoted_line(evidence.run.command) or 'COMMAND'}"

@@ -19,6 +19,9 @@ A_MINUTE = 60.0  # seconds: ranks on other machines are not seen from here, and 
 ELASTIC = "torch/distributed/elastic/rendezvous/"
 
 
+MANY = 10_000  # ranks that are named as missing; where there are more, nothing is known of them
+
+
 class Meeting(NamedTuple):
     """One rank that waits, or waited in vain, and what is known of the others."""
 
@@ -36,7 +39,7 @@ class Meeting(NamedTuple):
     @property
     def missing(self) -> list[int]:
         """Who is not there, if all who are have a number."""
-        if self.world is None or len(self.there) != self.processes:
+        if self.world is None or len(self.there) != self.processes or self.world > len(self.there) + MANY:
             return []
         return [one for one in range(self.world) if one not in self.there]
 

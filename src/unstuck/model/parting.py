@@ -48,6 +48,10 @@ class Traces(NamedTuple):
     def at(self, rank: int, number: int) -> Collective | None:
         return self.by_rank[rank].get(number)
 
+    def numbers(self) -> list[int]:
+        """Those that any rank has called, from the first on that all may know of."""
+        return sorted({one for calls in self.by_rank.values() for one in calls if self.first <= one <= self.last})
+
     def calls(self, rank: int, begin: int) -> list[Collective]:
         return [one for number, one in sorted(self.by_rank[rank].items()) if number >= begin]
 
@@ -58,7 +62,8 @@ def parted(stands: list[Stand]) -> Parting | None:
     number = None if told is None else _first_misfit(told)
     if told is None or number is None or _one_call(told, number):
         return None
-    for start in range(_shifted_since(told, number), number + 1):
+    since = _shifted_since(told, number)
+    for start in (one for one in told.numbers() if since <= one <= number):
         options = list(_options(told, start))
         if options and (start == number or options[0].pairs):
             return options[0]
@@ -106,7 +111,7 @@ def _by_sequence(stand: Stand) -> dict[int, Collective]:
 
 def _first_misfit(told: Traces) -> int | None:
     """The first number whose calls cannot be one; or at which somebody waits, and others have called nothing."""
-    for number in range(told.first, told.last + 1):
+    for number in told.numbers():
         calls = [told.at(rank, number) for rank in told.by_rank]
         made = [one for one in calls if one is not None]
         if any(not fits(made[0], one) for one in made[1:]):
@@ -125,8 +130,10 @@ def _one_call(told: Traces, number: int) -> bool:
 
 def _shifted_since(told: Traces, number: int) -> int:
     """Back over pairs that fit, but were called at different lines."""
-    while number > told.first and not _agree(told, number - 1):
-        number -= 1
+    for before in reversed([one for one in told.numbers() if one < number]):
+        if _agree(told, before):
+            break
+        number = before
     return number
 
 

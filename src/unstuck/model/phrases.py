@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import signal
 
 from .look import Seen
@@ -22,6 +23,8 @@ def size(count: float) -> str:
 
 def duration(seconds: float) -> str:
     """850 µs, 12 ms, 3.4 s, 2 min 5 s, 9 h 2 min."""
+    if not math.isfinite(seconds):
+        return "? s"  # out of a report that was damaged
     if seconds < 0.001:
         return f"{seconds * 1e6:.0f} µs"
     if seconds < 0.9995:

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection
+
+MOST = 8192  # processors that Linux can be built for
+DIGITS = re.compile("[0-9]{1,9}")
 
 
 def numbers(text: str) -> set[int]:
@@ -10,8 +14,8 @@ def numbers(text: str) -> set[int]:
     found: set[int] = set()
     for part in text.split(","):
         first, _, last = part.strip().partition("-")
-        if first.isdigit() and (last or first).isdigit():
-            found.update(range(int(first), int(last or first) + 1))
+        if DIGITS.fullmatch(first) and DIGITS.fullmatch(last or first):
+            found.update(range(int(first), min(int(last or first) + 1, MOST)))
     return found
 
 

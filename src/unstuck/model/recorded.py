@@ -11,6 +11,7 @@ from .between import Call, Compiled, Gap, Logger, Part
 from .buckets import Buckets, Note, Skipping
 from .distributed import Collective, Group, Phase, Prepared, Sampling, Span, Wrapped
 from .frameworks import Framework
+from .numbers import Ordinal
 from .places import Place
 from .shards import Shards
 from .sources import DataFile, Source
@@ -72,9 +73,9 @@ class Loader(msgspec.Struct, frozen=True, omit_defaults=True):
     created: Place | None = None
     reads_at: Place | None = None
     iterable: bool = False
-    batch_size: int | None = None
-    num_workers: int = 0
-    prefetch_factor: int | None = None
+    batch_size: Ordinal | None = None
+    num_workers: Ordinal = 0
+    prefetch_factor: Ordinal | None = None
     persistent_workers: bool = False
     drop_last: bool = False
     shuffle: bool = False
@@ -204,11 +205,11 @@ class Process(msgspec.Struct, frozen=True, omit_defaults=True):
     pid: int
     parent: int
     role: str
-    rank: int | None = None
-    local_rank: int | None = None
-    world: int | None = None
-    worker: int | None = None
-    workers: int | None = None
+    rank: Ordinal | None = None
+    local_rank: Ordinal | None = None
+    world: Ordinal | None = None
+    worker: Ordinal | None = None
+    workers: Ordinal | None = None
     opened: float = 0.0
     last_sign: float = 0.0  # of the newest thing it wrote
     ended: float | None = None

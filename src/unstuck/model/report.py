@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from ..wording.texts import every_text
 from .beginning import Step
 from .checked import Data
 from .evidence import Evidence
@@ -144,3 +145,12 @@ class Training(msgspec.Struct, frozen=True):
     workers: int
     doing: list[str]
     folder: str = ""
+
+
+def encoded(report: Report) -> bytes:
+    """As it is saved. A name on this system may be no UTF-8, which JSON cannot hold."""
+    try:
+        return msgspec.json.encode(report)
+    except UnicodeEncodeError:
+        plain = every_text(report, lambda text: text.encode("utf-8", "backslashreplace").decode())
+        return msgspec.json.encode(plain)

@@ -51,5 +51,5 @@ def crew_size(main: Process, loader: Loader | None) -> tuple[int, int]:
 
 def without(total: int, ranks: int, workers: int) -> int:
     """How many of these processes are left without a shard, if they are dealt out one by one."""
-    of_ranks = [len(range(rank, total, ranks)) for rank in range(ranks)]
-    return sum(max(workers - own, 0) for own in of_ranks)
+    each, more = divmod(total, ranks)  # so many for each rank, and one more for the first of them
+    return more * max(workers - each - 1, 0) + (ranks - more) * max(workers - each, 0)

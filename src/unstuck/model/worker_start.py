@@ -29,7 +29,7 @@ def worker_start(evidence: Evidence, main: Process, loader: Loader) -> WorkerSta
     """None: there are none, or nothing is recorded of them."""
     began = loader.began
     known = [one for one in workers_of(evidence, main, loader) if one.started is not None]
-    if began is None or not known:
+    if began is None or not known or loader.num_workers < 1:
         return None
     workers = sorted(known, key=lambda one: one.started or 0.0)[: loader.num_workers]
     if (workers[0].started or 0.0) < began - 1.0 or workers[0].pid not in loader.pids[: loader.num_workers]:

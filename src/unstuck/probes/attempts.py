@@ -10,17 +10,27 @@ from ..model.first_dead import first_dead
 from ..model.recorded import Process
 
 
+REQUEUES = 1000  # an attempt's number holds how often Slurm has started the job again, times this
+
+
 def split(processes: Sequence[Process], exits: Sequence[Exit]) -> tuple[list[Process], list[Attempt]]:
-    """Only ranks belong to an attempt: who launches them, and what ran before them, to all."""
-    numbers = sorted({one.attempt for one in processes if one.rank is not None and one.role == "main"})
-    if len(numbers) < 2:
-        return list(processes), []
-    newest = [one for one in processes if one.rank is None or one.attempt == numbers[-1]]
+    """Ranks belong to an attempt of their launcher's, and everything to one life of its job.
+
+    Within a life, launchers and what ran before the ranks belong to all attempts.
+    """
+    mains = [process for process in processes if process.role == "main"]
+    newest = max((process.attempt for process in mains), default=0)
+    life = newest // REQUEUES
+
+    def is_earlier(process: Process) -> bool:
+        return process.attempt // REQUEUES < life or (process.rank is not None and process.attempt < newest)
+
+    numbers = sorted({process.attempt for process in mains if is_earlier(process)})
     earlier = [
-        _attempt(ordinal, [one for one in processes if one.rank is not None and one.attempt == number], exits)
-        for ordinal, number in enumerate(numbers[:-1])
+        _attempt(ordinal, [process for process in mains if process.attempt == number and is_earlier(process)], exits)
+        for ordinal, number in enumerate(numbers)
     ]
-    return newest, earlier
+    return [process for process in processes if not is_earlier(process)], earlier
 
 
 def _attempt(number: int, processes: list[Process], exits: Sequence[Exit]) -> Attempt:

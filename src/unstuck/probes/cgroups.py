@@ -5,6 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import NamedTuple
 
+from ..safe_files import read_plain
+
+LARGEST = 1 << 22  # bytes: of /proc/PID/mountinfo, on a machine with thousands of containers
 UNLIMITED = 1 << 60  # v1 writes "no limit" as a huge number
 
 
@@ -54,7 +57,7 @@ def processor_quota(pid: int) -> float | None:
         quota, _, period = _text(folder / "cpu.max").partition(" ")
         if not quota:
             quota, period = _text(folder / "cpu.cfs_quota_us"), _text(folder / "cpu.cfs_period_us")
-        if quota.isdigit() and period.isdigit() and int(period):
+        if quota.isdecimal() and period.isdecimal() and int(period):
             found.append(int(quota) / int(period))
     return min(found, default=None)
 
@@ -63,7 +66,7 @@ def _chain(pid: int, controller: str) -> list[Path]:
     """The cgroup folder of a process for a controller and all folders above it, leaf first."""
     unified = ""
     for line in _text(Path(f"/proc/{pid}/cgroup")).splitlines():
-        _, controllers, path = line.split(":", 2)
+        _, controllers, path = (*line.split(":", 2), "", "")[:3]
         if controller in controllers.split(","):
             return _folders(pid, "cgroup", controller, path)
         if not controllers:
@@ -75,7 +78,7 @@ def _folders(pid: int, kind: str, controller: str, path: str) -> list[Path]:
     for line in _text(Path(f"/proc/{pid}/mountinfo")).splitlines():
         before, _, after = line.partition(" - ")
         mount, described = before.split(), after.split()
-        if described[0] == kind and (not controller or controller in described[-1].split(",")):
+        if len(mount) > 4 and described and described[0] == kind and (not controller or controller in described[-1].split(",")):
             root, point = mount[3], Path(mount[4])
             inner = path[len(root) :] if root != "/" and path.startswith(root) else path
             folder = point / inner.lstrip("/")
@@ -94,7 +97,7 @@ def _oom_kills(folder: Path) -> int | None:
     for name in ("memory.events", "memory.oom_control"):
         for line in _text(folder / name).splitlines():
             key, _, count = line.partition(" ")
-            if key == "oom_kill":
+            if key == "oom_kill" and count.isdecimal():
                 return int(count)
     return None
 
@@ -104,19 +107,20 @@ def _page_cache(folder: Path) -> int:
     found = dict(line.split(" ", 1) for line in _text(folder / "memory.stat").splitlines() if " " in line)
     if not wanted & set(found):
         wanted = {"inactive_file", "active_file"}
-    return sum(int(found.get(name, 0)) for name in wanted)
+    return sum(int(found[name]) for name in wanted if found.get(name, "").isdecimal())
 
 
 def _number(*paths: Path) -> int | None:
     for path in paths:
         text = _text(path)
-        if text.isdigit():
+        if text.isdecimal():
             return int(text)
     return None
 
 
 def _text(path: Path) -> str:
+    """Where a process says that cgroups are mounted for it, anything may lie here: only a plain file is read."""
     try:
-        return path.read_text().strip()
+        return read_plain(path, largest=LARGEST).decode("utf-8", "replace").strip()
     except OSError:
         return ""

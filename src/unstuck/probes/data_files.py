@@ -40,6 +40,12 @@ def added(evidence: Evidence) -> Evidence:
     return msgspec.structs.replace(evidence, data=data) if known or left else evidence
 
 
+def named(evidence: Evidence) -> bool:
+    """Whether there is anything to be read."""
+    here = evidence.run.host == os.uname().nodename
+    return here and bool(_of_errors(evidence) or _short(evidence))
+
+
 def _beside(paths: list[str]) -> list[str]:
     """Some others of the same folder and kind: their ends show what their writer usually puts there."""
     found = dict.fromkeys(paths)

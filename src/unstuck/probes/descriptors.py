@@ -9,10 +9,10 @@ from collections.abc import Iterable
 
 import psutil
 
+from ..inside.redaction import redacted_arguments
 from ..model.look import Awaited, Holder
-from . import kernel
+from . import kernel, owners
 from .kernel import Call
-from .redaction import redact
 
 ENOUGH = 8  # holders that are named, descriptors of one poll that are looked at
 BY_DESCRIPTOR = {
@@ -21,6 +21,7 @@ BY_DESCRIPTOR = {
 }  # fmt: skip
 BY_PATH = {"open": 0, "openat": 1, "newfstatat": 1}  # which argument is the path
 PATH_MAX = 4096
+PATIENCE = 5.0  # seconds for a file system to answer as another user
 
 
 def awaited(pid: int, call: Call, family: Iterable[int]) -> Awaited | None:
@@ -98,8 +99,9 @@ def _path(pid: int, address: int) -> Awaited | None:
         return None
     seen = f"/proc/{pid}/root{path}" if path.startswith("/") else f"/proc/{pid}/cwd/{path}"
     try:
-        kind = kind_of(path, os.stat(seen).st_mode)
-    except OSError:  # a file that is not there yet, or a file system that does not answer
+        mode = owners.as_owner(owners.owner_of(pid), lambda: os.stat(seen).st_mode, int, PATIENCE)
+        kind = kind_of(path, mode)
+    except (OSError, owners.Refused):  # a file that is not there yet, or a file system that does not answer
         kind = "file"
     return Awaited(kind=kind, name=path)
 
@@ -116,7 +118,7 @@ def holder(pid: int) -> Holder:
     seen = kernel.stat(pid)
     return Holder(
         pid=pid,
-        command=" ".join(redact(kernel.command(pid)))[:200] or (seen.name if seen else ""),
+        command=" ".join(redacted_arguments(kernel.command(pid)))[:200] or (seen.name if seen else ""),
         state=seen.state if seen else "",
         wait_channel=kernel.wait_channel(pid),
     )

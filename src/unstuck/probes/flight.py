@@ -3,44 +3,96 @@
 from __future__ import annotations
 
 import os
-import shutil
+import stat
 import struct
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import msgspec
 
 from ..inside import format as f
+from ..model.distributed import Collective
 from ..model.evidence import Evidence
-from . import kernel
+from ..model.recorded import Process
+from ..recordings.collectives import collectives
+from ..safe_files import open_plain
+from ..wording.left_out import left_out
+from . import kernel, owners
 
 PATIENCE = 2.0  # seconds; an answer takes a fortieth of that, but the machine may be busy
 SILENT = "no answer within two seconds: somebody holds the lock of its interpreter"
 
 
-def ask(pids: Iterable[int], folder: Path) -> dict[int, str]:
-    """Have those among them that can be asked write it down now. For each that did not: why."""
+class Answer(msgspec.Struct, frozen=True):
+    """What one rank has told, with times since the epoch."""
+
+    collectives: list[Collective]
+    at: float
+
+
+class Answers(msgspec.Struct, frozen=True):
+    """Of those that could be asked, by pid: what each has told, or why it has not."""
+
+    told: dict[int, Answer] = {}
+    refused: dict[int, str] = {}
+
+
+def ask(pids: Iterable[int]) -> Answers:
+    """Have those among them that can be asked write it down now, and read it where they put it.
+
+    Each is asked with the rights of its own user: both the pipe and the file are in that user's hands.
+    """
+    told: dict[int, Answer] = {}
+    refused: dict[int, str] = {}
+    for owner, every in owners.grouped(pids).items():
+        mine = every if owner is not None else [pid for pid in every if kernel.stat(pid) is not None]
+        try:
+            found = owners.as_owner(owner, lambda mine=mine: _ask(mine), Answers)  # type: ignore[misc]
+        except owners.Refused as error:
+            found = Answers(refused=dict.fromkeys(mine, str(error)))
+        told |= found.told
+        refused |= found.refused
+    return Answers(told, refused)
+
+
+def added(evidence: Evidence, answers: Answers) -> Evidence:
+    """With what each has told, or the reason at each that did not answer."""
+    if not (answers.told or answers.refused) or evidence.recording is None:
+        return evidence
+    recording = [_added(one, answers, evidence.run.started) for one in evidence.recording]
+    return msgspec.structs.replace(evidence, recording=recording)
+
+
+def _added(process: Process, answers: Answers, started: float) -> Process:
+    """Recordings may be written elsewhere than in the run folder: what is beside that one is newer."""
+    answer, reason = answers.told.get(process.pid), answers.refused.get(process.pid)
+    if reason is not None:
+        process = msgspec.structs.replace(process, trace_refused=reason)
+    if answer is None or not process.alive:
+        return process
+    shifted = [msgspec.structs.replace(one, at=round(one.at - started, 4)) for one in answer.collectives]
+    return msgspec.structs.replace(process, collectives=shifted, traced=round(answer.at - started, 3))
+
+
+def _ask(pids: Sequence[int]) -> Answers:
     asked = {pid: answer for pid in pids if (answer := _asked(pid)) is not None}
     until = time.monotonic() + PATIENCE
     waiting = dict(asked)
     while waiting and time.monotonic() < until:
         time.sleep(0.02)
         waiting = {pid: (flight, age) for pid, (flight, age) in waiting.items() if _age(flight) == age}
-    for flight, _ in asked.values():
-        _bring_home(flight, folder / "recordings")
-    return dict.fromkeys(waiting, SILENT)
-
-
-def added(evidence: Evidence, refused: dict[int, str]) -> Evidence:
-    """With the reason at each that did not answer."""
-    if not refused or evidence.recording is None:
-        return evidence
-    recording = [
-        msgspec.structs.replace(one, trace_refused=refused[one.pid]) if one.pid in refused else one
-        for one in evidence.recording
-    ]
-    return msgspec.structs.replace(evidence, recording=recording)
+    told: dict[int, Answer] = {}
+    refused = dict.fromkeys(waiting, SILENT)
+    for pid, (flight, _) in asked.items():
+        try:
+            found, at = collectives(flight, 0.0)
+        except (OSError, ValueError, RecursionError) as error:
+            refused[pid] = left_out(flight, error)
+            continue
+        if at is not None:
+            told[pid] = Answer(found, at)
+    return Answers(told, refused)
 
 
 def _asked(pid: int) -> tuple[Path, int] | None:
@@ -52,24 +104,30 @@ def _asked(pid: int) -> tuple[Path, int] | None:
             continue
         flight = path.with_suffix(".flight")
         before = _age(flight)
-        try:
-            if not os.readlink(pipe).startswith("pipe:"):  # the user's program has closed what it does not know
-                continue
-            end = os.open(pipe, os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-            try:
-                os.write(end, b"?")
-            finally:
-                os.close(end)
-        except OSError:
-            continue
-        return flight, before
+        if _written_to(pipe):
+            return flight, before
     return None
 
 
-def _pipe(path: Path, pid: int) -> str | None:
+def _written_to(pipe: str) -> bool:
+    """The user's program may have closed what it does not know, and have a file of its own under that number."""
     try:
-        with path.open("rb") as file:
-            words = struct.unpack(f"<{f.H_WORDS}Q", file.read(f.H_WORDS * f.WORD))
+        if not os.readlink(pipe).startswith("pipe:"):
+            return False
+        end = os.open(pipe, os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        try:
+            return stat.S_ISFIFO(os.fstat(end).st_mode) and os.write(end, b"?") == 1
+        finally:
+            os.close(end)
+    except OSError:
+        return False
+
+
+def _pipe(path: Path, pid: int) -> str | None:
+    size = f.H_WORDS * f.WORD
+    try:
+        with os.fdopen(open_plain(path), "rb") as file:
+            words = struct.unpack(f"<{f.H_WORDS}Q", file.read(size))
     except (OSError, struct.error):
         return None
     known = words[f.H_MAGIC] == f.MAGIC and words[f.H_PID] == pid and words[f.H_ASK]
@@ -78,18 +136,6 @@ def _pipe(path: Path, pid: int) -> str | None:
 
 def _age(flight: Path) -> int:
     try:
-        return flight.stat().st_mtime_ns
+        return os.lstat(flight).st_mtime_ns
     except OSError:
         return 0
-
-
-def _bring_home(flight: Path, home: Path) -> None:
-    """Recordings may be written elsewhere than the run folder."""
-    if flight.parent == home or not home.is_dir():
-        return
-    half = home / f".{flight.name}"
-    try:
-        shutil.copy2(flight, half)
-        half.replace(home / flight.name)
-    except OSError:
-        return

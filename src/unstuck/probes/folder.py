@@ -1,7 +1,13 @@
-"""A run folder: what was run, and every recording in it."""
+"""A run folder: what was run, and every recording in it. It may be anybody's: no file in it is taken for what it says.
+
+What cannot be read is left out and told, one line for each, and the rest is still read.
+"""
 
 from __future__ import annotations
 
+import os
+import stat
+from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
@@ -13,8 +19,13 @@ from ..model.recorded import Loader, Process
 from ..recordings.facts import Facts
 from ..recordings.reader import Recording, Unfinished
 from ..recordings.spikes import Waits, waits_of, with_spikes
+from ..safe_files import NotPlain, read_plain
+from ..wording.left_out import encodable, left_out
 
 EXITS = {f.EXIT_REAPED: "reaped", f.EXIT_PEEKED: "peeked"}
+LARGEST_RUN = 8 << 20  # bytes of run.json: a command line is at most two of them
+MOST = 10_000  # recordings: of 1,000 ranks with eight workers each
+TOLD = 20  # files that are named one by one as left out
 
 
 class Recorded(msgspec.Struct, frozen=True):
@@ -29,47 +40,90 @@ def run_of(folder: Path) -> Run:
     """The run's description, or a clear word on why this is no run folder."""
     file = folder / "run.json"
     try:
-        return msgspec.json.decode(file.read_bytes(), type=Run)
+        return msgspec.json.decode(read_plain(file, largest=LARGEST_RUN), type=Run)
     except FileNotFoundError:
         if (folder / "recordings").is_dir():
             return _described_by_recordings(folder)
         remedy = "name a folder such as unstuck-runs/NAME, as `unstuck run` prints it"
         raise UserError(f"{folder} is not a run folder: it has no run.json", remedy) from None
-    except (OSError, msgspec.DecodeError) as error:
+    except NotPlain as error:
+        raise UserError(str(error), "copy the run folder again") from error
+    except (OSError, ValueError, RecursionError) as error:
         raise UserError(f"{file} cannot be read ({error})", "copy the run folder again") from error
 
 
 def _described_by_recordings(folder: Path) -> Run:
     """A run that was switched on from inside and whose watcher never came up."""
-    started = min((one.stat().st_ctime for one in (folder / "recordings").glob("*.rec")), default=0.0)
-    return Run(id=folder.name, folder=str(folder), started=started)
+    started = min((seen.st_ctime for _, seen in _files(folder)), default=0.0)
+    return Run(id=encodable(folder.name), folder=encodable(str(folder)), started=started)
+
+
+def _files(folder: Path) -> Iterator[tuple[str, os.stat_result]]:
+    try:
+        with os.scandir(folder / "recordings") as entries:
+            for one in entries:
+                if one.name.endswith(".rec"):
+                    yield one.path, one.stat(follow_symlinks=False)
+    except OSError:
+        return
+
+
+class Found:
+    """Recordings of a folder that may be worth opening, in the order of their names, and a word on all the others."""
+
+    def __init__(self, folder: Path) -> None:
+        self.paths: list[Path] = []
+        self._left_out: list[str] = []
+        self._count = 0
+        seen: set[tuple[int, int]] = set()
+        for path, about in sorted(_files(folder)):
+            identity = about.st_dev, about.st_ino
+            if stat.S_ISREG(about.st_mode) and identity in seen:
+                self.leave_out(f"{path} is left out: it is another name of a recording that was read")
+            elif len(self.paths) == MOST:
+                self.leave_out(f"{path} is left out: {MOST:,} recordings were read")
+            elif not stat.S_ISREG(about.st_mode) or about.st_size:  # an empty one was never begun
+                self.paths.append(Path(path))
+            seen.add(identity)
+
+    def leave_out(self, reason: str) -> None:
+        self._count += 1
+        if self._count <= TOLD:
+            self._left_out.append(encodable(reason))
+
+    def told(self) -> list[str]:
+        more = self._count - TOLD
+        return [*self._left_out, f"{more:,} more files were left out"] if more > 0 else self._left_out
 
 
 def recordings_of(folder: Path, run: Run) -> Recorded:
     processes: list[Process] = []
     exits: list[Exit] = []
-    unreadable: list[str] = []
     waits: dict[tuple[str, int, int], Waits] = {}
     paths: dict[tuple[str, int], Path] = {}
-    for path in sorted((folder / "recordings").glob("*.rec")):
+    found = Found(folder)
+    for path in found.paths:
         try:
             facts = Facts(Recording(path), run.started)
             process = facts.process()
+            noted = [_exit(facts, one, process.pid) for one in facts.noted(f.Kind.EXIT)]
             waits |= {(process.node, process.pid, number): one for number, one in _waits(facts, process)}
         except Unfinished:
             continue
         except UserError as error:
-            unreadable.append(str(error))
+            found.leave_out(str(error))
             continue
-        except (msgspec.ValidationError, msgspec.DecodeError, KeyError, ValueError) as error:
-            unreadable.append(f"{path} holds something this version cannot read ({error}); the rest is still read")
+        except Exception as error:  # noqa: BLE001  (whatever is wrong with one file, the others are still read)
+            found.leave_out(left_out(path, error))
             continue
+        for reason in facts.left_out:
+            found.leave_out(reason)
         processes.append(process)
         paths[process.node, process.pid] = path
-        exits += [_exit(facts, one, process.pid) for one in facts.noted(f.Kind.EXIT)]
+        exits += noted
     processes = [_with_spikes(one, waits, processes, paths) for one in processes] if waits else processes
     processes = _with_ranks(processes)
-    return Recorded(processes=processes, exits=exits, unreadable=unreadable)
+    return Recorded(processes=processes, exits=exits, unreadable=found.told())
 
 
 def _with_ranks(processes: list[Process]) -> list[Process]:

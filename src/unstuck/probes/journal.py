@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 from pathlib import Path
 
@@ -9,26 +10,45 @@ import msgspec
 
 from ..model.evidence import Exit, Host, Sample
 from ..model.journal import Begin, End, Glanced, Gone, Line, Look
+from ..safe_files import open_plain, read_plain
+from ..wording.left_out import encodable, left_out
 from . import host
 
+LARGEST = 8 << 20  # bytes of one journal: it is set aside long before
+NODES, TOLD = 1024, 20  # journals that are read, and of those that cannot be, how many are named
+MANY = 256  # processes that could not be recorded, by name
 OLD = ".old.jsonl"  # what a journal that grew too long was renamed to
 KEPT = 60  # samples per node that go into Evidence: so many newest, and as many spread over all the time before
 _decoder = msgspec.json.Decoder(Line)
 
 
-def look(folder: Path) -> tuple[list[Host], list[Exit]]:
+class Journals(msgspec.Struct, frozen=True):
     """Every node's history. Empty when no watcher ever wrote."""
-    hosts, exits = [], []
-    for path in sorted(folder.glob("watch-*.jsonl")):
-        if path.name.endswith(OLD):
-            continue
-        lines = _lines(path.with_suffix(OLD)) + _lines(path)
+
+    hosts: list[Host]
+    exits: list[Exit]
+    unreadable: list[str]
+
+
+def look(folder: Path) -> Journals:
+    hosts: list[Host] = []
+    exits: list[Exit] = []
+    unreadable: list[str] = []
+    paths = sorted(path for path in folder.glob("watch-*.jsonl") if not path.name.endswith(OLD))
+    if len(paths) > NODES:
+        unreadable.append(f"{len(paths) - NODES:,} journals of watchers are left out: {NODES:,} were read")
+    for path in paths[:NODES]:
+        lines: list[Line] = []
+        for part in (path.with_suffix(OLD), path):
+            found, left = _lines(part)
+            lines += found
+            unreadable += left[: max(TOLD - len(unreadable), 0)]
         begins = [one for one in lines if isinstance(one, Begin)]
         if not begins:
             continue
         exits += [one.exit for one in lines if isinstance(one, Gone)]
         hosts.append(_host(begins[0], lines, folder))
-    return hosts, exits
+    return Journals(hosts, exits, unreadable)
 
 
 def _host(begin: Begin, lines: list[Line], folder: Path) -> Host:
@@ -48,7 +68,7 @@ def _host(begin: Begin, lines: list[Line], folder: Path) -> Host:
         watcher_ended=ended,
         processes_alive=alive,
         glances=[one.glance for one in lines if isinstance(one, Glanced)],
-        unrecorded=sorted(one.name for one in (folder / "recordings").glob("unrecorded-*")),
+        unrecorded=sorted(encodable(one.name) for one in (folder / "recordings").glob("unrecorded-*"))[:MANY],
     )
 
 
@@ -65,11 +85,11 @@ def _thinned(samples: list[Sample]) -> list[Sample]:
 
 def _holds_lock(folder: Path, begin: Begin) -> bool:
     """Whether that node's watcher still lives: it holds a lock for as long as it does."""
-    import fcntl
-
+    if "/" in begin.node:
+        return False
     try:
-        with (folder / f"watch-{begin.node}.lock").open("rb") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        with os.fdopen(open_plain(folder / f"watch-{begin.node}.lock"), "rb") as lock:
+            fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)  # a shared one: another reader is no watcher
     except BlockingIOError:
         return True
     except OSError:
@@ -77,15 +97,20 @@ def _holds_lock(folder: Path, begin: Begin) -> bool:
     return False
 
 
-def _lines(path: Path) -> list[Line]:
+def _lines(path: Path) -> tuple[list[Line], list[str]]:
+    """What can be read, and a word on what cannot. The last line may be half: a watcher that is killed leaves it so."""
     try:
-        written = path.read_bytes().splitlines()
-    except OSError:
-        return []
-    found = []
-    for line in written:
+        written = read_plain(path, largest=LARGEST).split(b"\n")
+    except FileNotFoundError:
+        return [], []
+    except OSError as error:
+        return [], [left_out(path, error)]
+    found, bad = [], 0
+    for number, line in enumerate(written, 1):
         try:
-            found.append(_decoder.decode(line))
-        except msgspec.DecodeError:  # the line the watcher was writing when it was killed
-            continue
-    return found
+            if line:
+                found.append(_decoder.decode(line))
+        except (ValueError, RecursionError):
+            bad += number < len(written)
+    watchers = sum(isinstance(one, Begin) for one in found)  # each that was killed has left half a line
+    return found, [f"{encodable(str(path))} is damaged: {bad:,} of its lines are left out"] if bad > watchers else []

@@ -7,15 +7,19 @@ import re
 import signal
 import time
 from pathlib import Path
+from typing import IO
 
 from ..model.look import Frame, Stack
 from ..model.recorded import Process
+from ..safe_files import open_plain
 from . import kernel
 from .stacks import OURS
 
 PATIENCE = (
     1.0  # seconds for the answer: a process that is stopped, or inside a system call that cannot be left, has none
 )
+LONGEST = 5.0  # seconds for all of it
+LARGEST = 16 << 20  # bytes of an answer
 _THREAD = re.compile(r"^(?P<current>Current thread|Thread) 0x(?P<id>[0-9a-f]+)(?: \[(?P<name>.*)\])?")
 _FRAME = re.compile(r'^  File "(?P<file>.*)", line (?P<line>\d+) in (?P<function>.*)$')
 
@@ -24,46 +28,50 @@ def ask(process: Process, folder: Path) -> list[Stack]:
     """The stacks of one recorded process, by its own hand. Empty where it cannot be asked, or does not answer.
 
     An unregistered process would die of the signal: it is sent only if the recording says registered, for this very
-    process, and the kernel says caught, at this moment.
+    process, and the kernel says caught, at this moment. It is one of those that a recorded process registers: a damaged
+    or forged recording can ask for no other.
     """
+    if not signal.SIGRTMIN <= process.stack_signal <= signal.SIGRTMAX:
+        return []
     try:
         handle = os.pidfd_open(process.pid)
     except OSError:
         return []
     try:
         seen = kernel.stat(process.pid)
-        if seen is None or not process.stack_signal or not _caught(process.pid, process.stack_signal):
+        if seen is None or not _caught(process.pid, process.stack_signal):
             return []
         recording = next((folder / "recordings").glob(f"*.{process.pid}.{seen.started}.rec"), None)
         if recording is None:
             return []
-        answer = recording.with_suffix(".stacks")
-        before = answer.stat().st_size
-        signal.pidfd_send_signal(handle, process.stack_signal)
+        with os.fdopen(open_plain(recording.with_suffix(".stacks")), "rb") as answer:
+            if os.fstat(answer.fileno()).st_uid != kernel.status(process.pid).uid:  # somebody else's word about it
+                return []
+            before = os.fstat(answer.fileno()).st_size
+            signal.pidfd_send_signal(handle, process.stack_signal)
+            return parse(process.pid, _answer(answer, before))
     except OSError:
         return []
     finally:
         os.close(handle)
-    return parse(process.pid, _answer(answer, before))
 
 
 def _caught(pid: int, number: int) -> bool:
     return bool(kernel.status(pid).caught >> (number - 1) & 1)
 
 
-def _answer(path: Path, before: int) -> str:
+def _answer(file: IO[bytes], before: int) -> str:
     """What was added, once nothing more is."""
     until = time.monotonic() + PATIENCE
     size = before
     while time.monotonic() < until:
         time.sleep(0.05)
-        now = path.stat().st_size
+        now = os.fstat(file.fileno()).st_size
         if now == size > before:
             break
         size = now
-    with path.open("rb") as file:
-        file.seek(before)
-        return file.read().decode("utf-8", "replace")
+    file.seek(before)
+    return file.read(LARGEST).decode("utf-8", "replace")
 
 
 def parse(pid: int, text: str) -> list[Stack]:

@@ -9,11 +9,13 @@ from pathlib import Path
 
 import msgspec
 
+from ..inside.redaction import redacted_arguments
 from ..model.evidence import Evidence, Host, Run
 from ..model.standing import descendants
-from . import cgroups, gpu, host, kernel, sampling
+from . import cgroups, gpu, host, kernel, owners, sampling
 from .look import Look, Patience, Tell, glance, look
-from .redaction import redact
+
+PATIENCE = 5.0  # seconds for a disk to say how much room it has
 
 
 def unrecorded(pids: Sequence[int]) -> Evidence:
@@ -22,8 +24,9 @@ def unrecorded(pids: Sequence[int]) -> Evidence:
     seen = kernel.stat(top)
     age = seen.age() if seen is not None else 0.0
     node = os.uname().nodename
-    run = Run(id=f"pid {top}", command=redact(kernel.command(top)), started=time.time() - age, host=node, pid=top)
-    sample = host.sample(top, pids, Path("/proc", str(top), "cwd"), age)
+    command = redacted_arguments(kernel.command(top))
+    run = Run(id=f"pid {top}", command=command, started=time.time() - age, host=node, pid=top)
+    sample = host.sample(top, pids, Path("/proc", str(top), "cwd"), age, disk=_asked_by_owner(top))
     machine = Host(
         node=node,
         cpus=host.cpus(top),
@@ -33,6 +36,20 @@ def unrecorded(pids: Sequence[int]) -> Evidence:
         processes_alive=True,
     )
     return Evidence(run=run, host=[machine])
+
+
+def _asked_by_owner(pid: int) -> host.Disk:
+    """Its mounts are its user's: one of them may never answer."""
+    owner = owners.owner_of(pid)
+
+    def asked(path: str) -> tuple[int, int] | None:
+        try:
+            found = owners.as_owner(owner, lambda: list(host.room_of(path) or ()), list[int], PATIENCE)
+        except owners.Refused:
+            return None
+        return (found[0], found[1]) if found else None
+
+    return asked
 
 
 def look_at(evidence: Evidence, pids: Sequence[int], tell: Tell, patience: Patience | None = None) -> Look:

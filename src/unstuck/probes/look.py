@@ -11,7 +11,7 @@ import msgspec
 from ..model.doing import is_idle_worker
 from ..model.look import Seen, Stack
 from ..model.recorded import Process
-from . import descriptors, kernel, last_resort, locks, processes, roles, stacks, tree
+from . import descriptors, kernel, last_resort, locks, owners, processes, roles, stacks, tree
 
 APART = 1.0  # seconds between the looks
 SOON = 0.2  # the same for a glance
@@ -83,12 +83,22 @@ def _locked_or_busy(pid: int) -> bool:
 def _asked(dumps: dict[int, stacks.Dump], recorded: Sequence[Process], folder: Path) -> dict[int, stacks.Dump]:
     """Where ptrace is refused, recorded processes write their stacks themselves. It is told: they get a signal."""
     refused = [one for one in recorded if one.pid in dumps and stacks.PTRACE in dumps[one.pid].refused]
-    answers = {one.pid: last_resort.ask(one, folder) for one in refused}
+    answers = {one.pid: _own_stacks(one, folder) for one in refused}
     told = "{}; it was asked by a signal to write its Python stacks itself"
     return {
         pid: stacks.Dump(answers[pid], told.format(dump.refused)) if answers.get(pid) else dump
         for pid, dump in dumps.items()
     }
+
+
+def _own_stacks(process: Process, folder: Path) -> list[Stack]:
+    """Asked for by the process's own user: nobody else's signal, nobody else's file."""
+    try:
+        return owners.as_owner(
+            owners.owner_of(process.pid), lambda: last_resort.ask(process, folder), list[Stack], last_resort.LONGEST
+        )
+    except owners.Refused:  # told as what it is without: ptrace is refused
+        return []
 
 
 def glance(pids: Sequence[int]) -> Look:

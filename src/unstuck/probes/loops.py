@@ -5,7 +5,10 @@ from __future__ import annotations
 import ast
 import functools
 import os
+import stat
 from collections.abc import Iterator, Sequence
+
+from ..safe_files import read_plain
 
 EMPTY = ("[]", "()", "{}", "set()", "0")  # as py-spy writes them; a number in `range(n)`
 NEVER = "never gone through"
@@ -21,7 +24,13 @@ def gone_over(file: str, line: int, values: dict[str, str]) -> dict[str, str]:
     Only where an outer loop has no other way out, and the line is in none of the inner loops' bodies. Where the value
     cannot be had, a loop variable that has none shows that its loop was never entered: NEVER.
     """
-    tree = _parsed(file, _changed(file))
+    try:
+        return _gone_over(_parsed(file, _changed(file)), line, values)
+    except RecursionError:  # code that a program has written, deeper than anybody would
+        return {}
+
+
+def _gone_over(tree: ast.Module | None, line: int, values: dict[str, str]) -> dict[str, str]:
     loops = [one for one in ast.walk(tree) if isinstance(one, ast.While) and _around(one, line)] if tree else []
     for outer in sorted(loops, key=lambda one: -one.lineno):
         inner = [one for one in _inside(outer) if isinstance(one, ast.For | ast.While)]
@@ -61,17 +70,18 @@ def _parsed(file: str, changed: float | None) -> ast.Module | None:
     if changed is None:
         return None
     try:
-        with open(file, "rb") as source:
-            return ast.parse(source.read(LARGEST))
-    except (OSError, SyntaxError, ValueError, RecursionError):
+        return ast.parse(read_plain(file, largest=LARGEST, follow=True))
+    except (OSError, SyntaxError, ValueError, RecursionError, MemoryError):
         return None
 
 
 def _changed(file: str) -> float | None:
+    """None where it is no regular file: nothing else is opened, for a device may act upon that."""
     try:
-        return os.stat(file).st_mtime
+        seen = os.stat(file)
     except (OSError, ValueError):
         return None
+    return seen.st_mtime if stat.S_ISREG(seen.st_mode) else None
 
 
 def _around(loop: ast.While, line: int) -> bool:

@@ -11,9 +11,9 @@ from typing import NamedTuple
 
 import msgspec
 
+from ..inside.redaction import redacted_arguments
 from ..model.look import Awaited, Holder, Seen, Task
 from . import descriptors, kernel
-from .redaction import redact
 
 NO_LIMIT = 1 << 31  # a negative number of milliseconds
 MANY = 64  # threads of one process that are looked at one by one
@@ -73,7 +73,7 @@ def _look(pid: int, before: Glance | None, family: Sequence[int], now: Clock) ->
         parent=after.stat.parent,
         role="",
         name=after.stat.name,
-        command=redact(kernel.command(pid)),
+        command=redacted_arguments(kernel.command(pid)),
         age=round(after.stat.age(), 3),
         state=after.stat.state,
         wait_channel=kernel.wait_channel(pid),

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import stat
 import time
 
 import msgspec
 
 from ..model.recorded import Process
 from ..model.told import Saved, Saving
+from ..safe_files import open_plain
 
 NEWEST = 32  # of each process, that are looked for
 ENTRIES = 4096  # of a folder that are looked at for a file that was renamed
@@ -50,7 +52,7 @@ def size_of(path: str) -> int | None:
             return os.stat(path).st_size
         with os.scandir(path) as entries:
             return sum(one.stat().st_size for one, _ in zip(entries, range(ENTRIES), strict=False) if one.is_file())
-    except OSError:
+    except (OSError, ValueError):  # not there, or no name that a file can have
         return None
 
 
@@ -67,14 +69,14 @@ def _entries(folder: str) -> list[os.DirEntry[str]]:
     try:
         with os.scandir(folder) as entries:
             return [one for one, _ in zip(entries, range(ENTRIES), strict=False)]
-    except OSError:
+    except (OSError, ValueError):
         return []
 
 
 def _inode(path: str) -> int | None:
     try:
         return os.stat(path).st_ino
-    except OSError:
+    except (OSError, ValueError):
         return None
 
 
@@ -86,13 +88,15 @@ def _is_whole(path: str, size: int, saved: int | None) -> bool | None:
     if size == 0:
         return False if saved else None  # what was empty from the beginning is no file: /dev/null
     try:
-        with open(path, "rb") as file:
+        if not stat.S_ISREG(os.stat(path).st_mode):  # nothing else is opened: a device may act upon that
+            return None
+        with os.fdopen(open_plain(path, follow=True), "rb") as file:
             begins = file.read(8)
             if not begins.startswith(BEGIN):
                 return False if saved is not None and size < saved and not begins.startswith(PACKED) else None
             file.seek(max(size - TAIL, 0))
             return END in file.read(TAIL)
-    except OSError:
+    except (OSError, ValueError):
         return None
 
 

@@ -9,18 +9,21 @@ import msgspec
 from ..model.evidence import Evidence
 from ..model.recorded import Process
 from ..model.report import Report
+from ..safe_files import PRIVATE_FOLDER, NotPlain, read_plain, write_private
+from ..wording.left_out import left_out
 
 FOLDER = "snapshots"
+LARGEST = 64 << 20  # bytes of one: 60 ranks with eight workers each are a fifth of that
 
 
 def save(report: Report, folder: Path) -> Path:
     """Written beside and moved into place, so that nobody reads half of it."""
     place = folder / FOLDER
-    place.mkdir(exist_ok=True)
+    place.mkdir(PRIVATE_FOLDER, exist_ok=True)
+    if place.is_symlink():
+        raise NotPlain(place, "a link, which is not followed")
     path = place / f"{len(list(place.glob('*.json'))):04d}.json"
-    half = path.with_suffix(".half")
-    half.write_bytes(msgspec.json.encode(report))
-    half.replace(path)
+    write_private(path, msgspec.json.encode(report))
     return path
 
 
@@ -29,7 +32,13 @@ def added(evidence: Evidence, folder: Path) -> Evidence:
 
     A run that was watched to its end, and moved whenever it was looked at, has nobody left who stands.
     """
-    taken = _newest(folder)
+    newest = max((folder / FOLDER).glob("*.json"), default=None)
+    try:
+        taken = _taken(newest) if newest is not None else None
+    except (OSError, ValueError, RecursionError) as error:
+        told = left_out(newest or folder, error)
+        evidence = msgspec.structs.replace(evidence, unreadable=[*evidence.unreadable, told])
+        taken = None
     if (
         taken is None
         or taken.stall is None
@@ -43,14 +52,8 @@ def added(evidence: Evidence, folder: Path) -> Evidence:
     )
 
 
-def _newest(folder: Path) -> Evidence | None:
-    newest = max((folder / FOLDER).glob("*.json"), default=None)
-    if newest is None:
-        return None
-    try:
-        taken = msgspec.json.decode(newest.read_bytes(), type=Report).evidence
-    except (OSError, msgspec.DecodeError):
-        return None
+def _taken(path: Path) -> Evidence | None:
+    taken = msgspec.json.decode(read_plain(path, largest=LARGEST), type=Report).evidence
     return taken if isinstance(taken, Evidence) else None
 
 

@@ -9,6 +9,7 @@ import sys
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
 
@@ -16,7 +17,7 @@ from ..inside.format import THREAD
 from ..model.look import Frame, Stack
 from ..model.places import Place
 from ..model.questions import is_users
-from . import kernel, loops
+from . import kernel, loops, owners
 
 PATIENCE = 8.0  # seconds for one process; it takes a quarter of one
 AT_ONCE = 4
@@ -64,6 +65,13 @@ class _Thread(msgspec.Struct):
 _decoder = msgspec.json.Decoder(list[_Thread])
 
 
+class Said(NamedTuple):
+    """py-spy's own words about one process, or the reason why there are none."""
+
+    answer: bytes = b""
+    refused: str = ""
+
+
 class Dump(msgspec.Struct, frozen=True):
     """What py-spy gave for one process: its threads, or the reason why not."""
 
@@ -84,23 +92,49 @@ def native_dumps(pids: Iterable[int]) -> dict[int, Dump]:
     return _of_all(pids, _native)
 
 
-def _of_all(pids: Iterable[int], dump: Callable[[str, int], Dump]) -> dict[int, Dump]:
+def _of_all(pids: Iterable[int], dump: Callable[[str, int], Said]) -> dict[int, Dump]:
     program = py_spy()
     wanted = list(pids)
     if program is None:
         return {pid: Dump(refused="py-spy is not installed beside unstuck") for pid in wanted}
     silent: list[int] = []
 
-    def one(pid: int) -> Dump:
+    def one(pid: int) -> Said:
         if len(silent) >= AT_ONCE:  # it will not answer for the others either, and each would cost as much again
-            return Dump(refused=f"{SILENT} for others, and was not asked again")
+            return Said(refused=f"{SILENT} for others, and was not asked again")
         found = dump(program, pid)
         if found.refused.startswith(SILENT):
             silent.append(pid)
         return found
 
     with ThreadPoolExecutor(AT_ONCE) as pool:
-        return dict(zip(wanted, pool.map(one, wanted), strict=True))
+        said = dict(zip(wanted, pool.map(one, wanted), strict=True))
+    return _understood(said)
+
+
+def _understood(said: dict[int, Said]) -> dict[int, Dump]:
+    """Each answer is read with the rights of the process's own user: it names source files, which are looked into."""
+    found: dict[int, Dump] = {}
+    for owner, pids in owners.grouped(said).items():
+        mine = {pid: said[pid] for pid in pids}
+        try:
+            found |= owners.as_owner(owner, lambda mine=mine: _dumps(mine, look=True), dict[int, Dump])  # type: ignore[misc]
+        except owners.Refused:  # what belongs to it is left out, which is told elsewhere; its stacks are the kernel's
+            found |= _dumps(mine, look=False)
+    return {pid: found[pid] for pid in said}
+
+
+def _dumps(said: dict[int, Said], *, look: bool) -> dict[int, Dump]:
+    return {pid: _dump(one, look=look) for pid, one in said.items()}
+
+
+def _dump(said: Said, *, look: bool) -> Dump:
+    if said.refused:
+        return Dump(refused=said.refused)
+    try:
+        return Dump(threads=_threads(said.answer, look=look))
+    except (ValueError, RecursionError) as error:
+        return Dump(refused=f"py-spy's answer cannot be read ({error})")
 
 
 def py_spy() -> str | None:
@@ -109,7 +143,7 @@ def py_spy() -> str | None:
     return str(beside) if os.access(beside, os.X_OK) else shutil.which("py-spy")
 
 
-def _native(program: str, pid: int) -> Dump:
+def _native(program: str, pid: int) -> Said:
     seen = kernel.stat(pid)
     if seen is None or seen.state in STOPPED:
         return _read(program, pid, ("--nonblocking",))
@@ -119,24 +153,21 @@ def _native(program: str, pid: int) -> Dump:
     return found if not found.refused or hopeless else _read(program, pid, ())
 
 
-def _read(program: str, pid: int, how: tuple[str, ...]) -> Dump:
+def _read(program: str, pid: int, how: tuple[str, ...]) -> Said:
     for attempt in range(ATTEMPTS):
         try:
             ended = subprocess.run(command(program, pid, *how), capture_output=True, timeout=PATIENCE, check=False)
         except subprocess.TimeoutExpired:
-            return Dump(refused=f"{SILENT} within {PATIENCE:.0f} s")
+            return Said(refused=f"{SILENT} within {PATIENCE:.0f} s")
         except OSError as error:
-            return Dump(refused=f"py-spy could not be started ({error.strerror})")
+            return Said(refused=f"py-spy could not be started ({error.strerror})")
         if ended.returncode == 0:
             break
         why = reason(ended.stderr.decode("utf-8", "replace"))
         # A stack that changes while it is read may need another try.
         if attempt == ATTEMPTS - 1 or not why.startswith(UNCLEAR):
-            return Dump(refused=why)
-    try:
-        return Dump(threads=_threads(ended.stdout))
-    except msgspec.DecodeError as error:
-        return Dump(refused=f"py-spy's answer cannot be read ({error})")
+            return Said(refused=why)
+    return Said(ended.stdout)
 
 
 def command(program: str, pid: int, *how: str) -> list[str]:
@@ -146,13 +177,14 @@ def command(program: str, pid: int, *how: str) -> list[str]:
 def threads(said: bytes) -> list[Stack]:
     """The stacks in py-spy's answer; none where it gave none."""
     try:
-        return _threads(said)
-    except msgspec.DecodeError:
+        return _threads(said, look=True)
+    except (ValueError, RecursionError):
         return []
 
 
-def _threads(said: bytes) -> list[Stack]:
-    return [_stack(one) for one in _decoder.decode(said) if one.thread_name != THREAD]
+def _threads(said: bytes, *, look: bool) -> list[Stack]:
+    """`look` into the source of the program, for what its loops go over."""
+    return [_stack(one, look=look) for one in _decoder.decode(said) if one.thread_name != THREAD]
 
 
 def reason(said: str) -> str:
@@ -178,17 +210,17 @@ def _scope() -> str:
         return ""
 
 
-def _stack(thread: _Thread) -> Stack:
+def _stack(thread: _Thread, *, look: bool) -> Stack:
     return Stack(
         pid=thread.pid,
         tid=thread.os_thread_id or 0,
         name=thread.thread_name or "",
-        frames=[_frame(one) for one in thread.frames if OURS not in one.filename],
+        frames=[_frame(one, look=look) for one in thread.frames if OURS not in one.filename],
         holds_gil=thread.owns_gil,
     )
 
 
-def _frame(frame: _Frame) -> Frame:
+def _frame(frame: _Frame, *, look: bool) -> Frame:
     kept = next((names for part, names in KEPT.items() if part in frame.filename), ())
     known = {one.name: one.repr or "" for one in frame.locals or () if one.name in kept or _is_rank(one)}
     return Frame(
@@ -197,7 +229,7 @@ def _frame(frame: _Frame) -> Frame:
         function=frame.name,
         native=frame.module is not None,
         locals=known,
-        loops=_loops(frame),
+        loops=_loops(frame) if look else {},
     )
 
 

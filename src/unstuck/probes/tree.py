@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 import pwd
 from pathlib import Path
+from typing import NamedTuple
 
 import psutil
 
 from ..errors import UserError
 from ..inside.run_folder import FOLDER
-from . import kernel
+from . import kernel, owners
 
 LAUNCHERS = ("torchrun", "torch.distributed.run", "torch.distributed.launch", "accelerate", "deepspeed")
 OURS = "unstuck.watching"
@@ -108,17 +109,39 @@ def is_ours(pid: int) -> bool:
     return pid == os.getpid() or OURS in words or any(os.path.basename(word) == "unstuck" for word in words)
 
 
-def run_folder(pids: list[int]) -> Path | None:
-    """The folder of a recorded run: where its recordings are mapped from, or what its processes were started with."""
+class Found(NamedTuple):
+    """The folder of a recorded run, and whose process led to it: with that user's rights it is read."""
+
+    folder: Path | None = None
+    owner: owners.Owner | None = None
+    refused: tuple[str, ...] = ()  # why folders were not looked for
+
+
+def run_folder(pids: list[int]) -> Found:
+    """Where its recordings are mapped from, or what its processes were started with."""
+    refused: list[str] = []
+    for owner, mine in owners.grouped(pids).items():
+        try:
+            folder = owners.as_owner(owner, lambda mine=mine: _folder_of(mine), str)  # type: ignore[misc]
+        except owners.Refused as error:
+            there = [str(pid) for pid in mine if kernel.stat(pid) is not None]
+            refused += [f"files of pid {', '.join(there)} were not looked at: {error}"] if there else []
+            continue
+        if folder:
+            return Found(Path(folder), owner, tuple(refused))
+    return Found(refused=tuple(refused))
+
+
+def _folder_of(pids: list[int]) -> str:
     for pid in pids:
         for path in kernel.mapped(pid, ".rec"):
             if Path(path).parent.name == "recordings" and Path(path).exists():
-                return Path(path).parents[1]
+                return str(Path(path).parents[1])
     for pid in pids:
         folder = kernel.environment(pid).get(FOLDER, "")
         if folder and Path(folder, "recordings").is_dir():
-            return Path(folder)
-    return None
+            return folder
+    return ""
 
 
 def _may_look(pid: int) -> None:

@@ -47,19 +47,32 @@ def of_process(facts: Begun) -> dict[str, Any]:
 
 
 def of_loader(facts: Begun, number: int) -> dict[str, Any]:
-    made = facts.noted(Kind.LOADER, number)
-    early = sorted(facts.noted(Kind.EARLY, number), key=lambda one: one[f.R_A])
+    made, since = facts.noted(Kind.LOADER, number), described_since(facts, number)
+    early = sorted(
+        (one for one in facts.noted(Kind.EARLY, number) if one[f.R_START] >= since), key=lambda one: one[f.R_A]
+    )
     first = early[0] if early and not early[0][f.R_A] else None
     looks = msgspec.json.decode(facts.recording.string(first[f.R_B]) or "{}", type=dict[str, str]) if first else {}
     return {
         "made": facts.at(made[0][f.R_START]) if made else None,
-        "began": _began(facts, number),
+        "began": _began(facts, number, since),
         "first": [one[f.R_DURATION] / 1e9 for one in early],
         "first_at": facts.at(first[f.R_START] + first[f.R_DURATION]) if first else None,
         "first_shapes": looks.get("shapes", ""),
         "first_device": looks.get("device", ""),
         "drawing": facts.timing(Kind.DRAWING, number),
     }
+
+
+def described_since(facts: Begun, number: int) -> int:
+    """When the loader was first described as it is now; 0 unless its number was another loader's before.
+
+    A program that makes loaders with ever other settings at one line has the same number for several of them: what is
+    known of the workers, lengths and first batches of the ones before does not belong to this one.
+    """
+    notes = [one for one in facts.noted(Kind.LOADER, number) if one[f.R_A]]
+    others = [at for at, one in enumerate(notes, 1) if one[f.R_A] != notes[-1][f.R_A]]
+    return notes[others[-1]][f.R_START] if others else 0
 
 
 def held_back(facts: Begun, number: int) -> list[HeldBack]:
@@ -92,9 +105,10 @@ def _model(facts: Begun) -> Model | None:
     return Model(facts.at(begun), facts.at(ended), parameters, elements) if begun and ended else None
 
 
-def _began(facts: Begun, number: int) -> float | None:
+def _began(facts: Begun, number: int, since: int) -> float | None:
     """When the first pass was asked for: the notes keep the first ones; of one that is being set up the board knows."""
-    passes = [one[f.R_START] for one in facts.noted(Kind.ITERATOR, number) if one[f.R_A] == 1]
+    begun = [one for one in facts.noted(Kind.ITERATOR, number) if one[f.R_START] >= since]
+    passes = [one[f.R_START] for one in begun if one[f.R_A] == 1]
     board = [one.since for one in facts.board if one.kind == Kind.ITERATOR and one.key == number and one.b == 1]
     found = passes or board
     return facts.at(min(found)) if found else None

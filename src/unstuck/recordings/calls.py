@@ -34,7 +34,7 @@ class Named(NamedTuple):
 def named(text: str) -> Named:
     what, _, rest = text.partition(APART)
     name, *place = rest.split(APART)
-    found = Place(place[0], int(place[1]), place[2]) if len(place) == 3 and place[1].isdigit() else None
+    found = Place(place[0], int(place[1]), place[2]) if len(place) == 3 and place[1].isdecimal() else None
     return Named(what, name, found)
 
 

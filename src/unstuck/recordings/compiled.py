@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import msgspec
 
 from ..inside import format as f
@@ -17,11 +15,11 @@ def compiled(facts: Timed) -> list[Compiled]:
     """In the order of time, each with how often its function had been compiled by then."""
     found, counts = [], dict[Place, int]()
     for one in facts.noted(Kind.COMPILED):
-        text = facts.recording.string(one[f.R_A])
-        known: dict[str, Any] = msgspec.json.decode(text) if text else {}
-        where = Place(known.get("file", ""), known.get("line", 0), known.get("function", ""))
+        known = facts.recording.told(one[f.R_A])
+        function = {name: known[name] for name in ("file", "line", "function") if name in known}
+        where = msgspec.convert({"file": "", **function}, Place)
         counts[where] = counts.get(where, 0) + 1
-        reason, limited = known.get("reason", ""), known.get("limited", False)
-        at, seconds = facts.at(one[f.R_START]), one[f.R_DURATION] / 1e9
-        found.append(Compiled(at, seconds, where, reason, counts[where], limited))
+        told = {name: known[name] for name in ("reason", "limited") if name in known}
+        times = {"at": facts.at(one[f.R_START]), "seconds": one[f.R_DURATION] / 1e9}
+        found.append(msgspec.convert({**told, **times, "where": where, "count": counts[where]}, Compiled))
     return found

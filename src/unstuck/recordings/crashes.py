@@ -6,20 +6,23 @@ import re
 from pathlib import Path
 
 from ..model.places import Place
+from ..safe_files import read_plain
 
+LARGEST = 16 << 20  # bytes: stacks of 100 threads are a fiftieth of that, and are asked for now and then
 FATAL = "Fatal Python error: "
 THREAD = re.compile(r"^(Current thread|Thread) 0x")
 FRAME = re.compile(r'^  File "(.*)", line (\d+) in (.*)$')
 
 
-def crash_of(recording: Path) -> tuple[list[Place], list[Place]]:
+def crash_of(stacks: Path) -> tuple[list[Place], list[Place]]:
     """Of the thread that crashed, the innermost call last; or, where it was none of Python's, of the main thread.
 
-    The first of the two, or the second. Both are empty where it did not crash, or nobody could write it down.
+    The first of the two, or the second. Both are empty where it did not crash, or nobody could write it down. Raises
+    OSError where it cannot be read.
     """
     try:
-        said = recording.with_suffix(".stacks").read_text("utf-8", "replace")
-    except OSError:
+        said = read_plain(stacks, largest=LARGEST).decode("utf-8", "replace")
+    except FileNotFoundError:
         return [], []
     crashed: list[Place] | None = None
     newest: list[Place] = []
@@ -28,5 +31,7 @@ def crash_of(recording: Path) -> tuple[list[Place], list[Place]]:
             newest = []
             crashed = newest if line.startswith("Current") else crashed
         elif frame := FRAME.match(line):
-            newest.insert(0, Place(frame[1], int(frame[2]), frame[3]))
-    return (crashed, []) if crashed is not None else ([], newest)  # the main thread is the oldest: it comes last
+            newest.append(Place(frame[1], int(frame[2]), frame[3]))
+    if crashed is not None:
+        return crashed[::-1], []
+    return [], newest[::-1]  # the main thread is the oldest: it comes last

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, TypeVar
 
 import msgspec
 
@@ -13,8 +14,10 @@ from ..inside.format import Kind
 from ..model.recorded import Failure, Fetching, Loader, Process
 from ..model.timing import Timing
 from ..model.told import StageNow
+from ..wording.left_out import encodable, left_out
 from . import beginning, frameworks, ranks, told
 from .calls import calls
+from .collectives import collectives
 from .collecting import collecting
 from .compiled import compiled
 from .crashes import crash_of
@@ -23,7 +26,7 @@ from .gaps import gaps
 from .loggers import loggers
 from .phases import phases
 from .prepared import prepared
-from .reader import FETCH_KINDS, LOADER_KINDS, BoardEntry, Recording
+from .reader import FETCH_KINDS, LOADER_KINDS, MOMENT, BoardEntry, Recording
 from .sampling import sampling
 from .saved import saved, saving
 from .shards import shards
@@ -43,8 +46,22 @@ PHASES = {
     Kind.COLLATE: "collating",
     Kind.IDLE: "waiting for an index",
 }
+T = TypeVar("T")
 NOTHING = f.MASK
 RECENT = 64  # waits that are kept one by one
+
+
+class _Cause(msgspec.Struct):
+    type: str
+    message: str
+
+
+class _Said(msgspec.Struct):
+    """The parts of an exception's last words that are told in another form."""
+
+    at: Annotated[int, msgspec.Meta(ge=0, le=MOMENT)] = 0
+    shm: tuple[int | None, int | None] | None = None
+    causes: list[_Cause] | None = None
 
 
 class Facts:
@@ -56,14 +73,17 @@ class Facts:
         self.totals = recording.totals()
         self.notes = recording.notes()
         self.board = recording.board()
+        # Files beside the recording, and parts of it, that could not be read.
+        damaged = [f"{number:,} {what}" for what, number in recording.damaged.items()]
+        self.left_out = [f"{recording.path} is damaged: {', '.join(damaged)} are left out"] if damaged else []
 
     def process(self) -> Process:
         header = self.recording.header
         role = f.ROLES[header[f.H_ROLE]] if header[f.H_ROLE] < len(f.ROLES) else "other"
         ended = header[f.H_ENDED]
-        traced, at = ranks.collectives(self.recording.path, self.run_started)
+        traced, at = self._beside(".flight", lambda file: collectives(file, self.run_started)) or ([], None)
         known = saved(self)
-        crash, beside = crash_of(self.recording.path)
+        crash, beside = self._beside(".stacks", crash_of) or ([], [])
         return Process(
             node=node_of(self.recording.path),
             pid=header[f.H_PID],
@@ -118,6 +138,15 @@ class Facts:
             stages_now=[self._stage_now(entry) for entry in self.board if entry.kind == Kind.STAGE and entry.a],
         )
 
+    def _beside(self, ending: str, read: Callable[[Path], T]) -> T | None:
+        """What lies beside a recording adds to it: where that cannot be read, the recording still can."""
+        path = self.recording.path.with_suffix(ending)
+        try:
+            return read(path)
+        except (OSError, ValueError, RecursionError) as error:
+            self.left_out.append(left_out(path, error))
+            return None
+
     def at(self, moment: int) -> float:
         return round(self.recording.seconds(moment) - self.run_started, 3)
 
@@ -134,14 +163,16 @@ class Facts:
         return [one for one in self.recording.ring() if one[f.R_KIND] == kind and key in (None, one[f.R_KEY])]
 
     def _loaders(self) -> list[Loader]:
-        descriptions = {one[f.R_KEY]: one[f.R_A] for one in self.noted(Kind.LOADER)}
+        described = self.noted(Kind.LOADER)
+        descriptions = dict.fromkeys((one[f.R_KEY] for one in described), 0)
+        descriptions.update({one[f.R_KEY]: one[f.R_A] for one in described if one[f.R_A]})  # 0: there was no room for it
         between = gaps(self)
-        found = [self._loader(number, self.recording.string(text)) for number, text in sorted(descriptions.items())]
+        found = [self._loader(number, self.recording.told(text)) for number, text in sorted(descriptions.items())]
         return [msgspec.structs.replace(one, **between.get(one.number, {})) for one in found]
 
-    def _loader(self, number: int, description: str) -> Loader:
-        known: dict[str, Any] = msgspec.json.decode(description) if description else {}
-        lengths = self.noted(Kind.LENGTH, number)
+    def _loader(self, number: int, known: dict[str, Any]) -> Loader:
+        since = beginning.described_since(self, number)
+        lengths = [one for one in self.noted(Kind.LENGTH, number) if one[f.R_START] >= since]
         failures = self.noted(Kind.ITERATOR_FAILED, number)
         board = next((one for one in self.board if one.key == number and one.kind in LOADER_KINDS), None)
         fields = {
@@ -166,7 +197,7 @@ class Facts:
             **of_loader(self, number),
             **beginning.of_loader(self, number),
             "sampling": sampling(self, number),
-            "pids": [one[f.R_A] for one in self.noted(Kind.WORKER, number)][-256:],
+            "pids": [one[f.R_A] for one in self.noted(Kind.WORKER, number) if one[f.R_START] >= since][-256:],
         }
         if fields["dataset_length"] == -1:
             fields["dataset_length"] = None
@@ -225,17 +256,19 @@ class Facts:
         return StageNow(name=self.recording.string(entry.key), item=entry.text, since=self.at(entry.since))
 
     def _failure(self, said: dict[str, Any]) -> Failure:
-        shm = said.pop("shm", None) or [None, None]
-        said["at"] = self.at(said.get("at", 0))
-        said["causes"] = [(one["type"], one["message"]) for one in said.get("causes", ())]
+        """What is not as it should be is a ValueError: the recording is damaged, or was written by another version."""
+        told = msgspec.convert(said, _Said, strict=False)
         wanted = {
             name: value for name, value in said.items() if name in Failure.__struct_fields__ and value is not None
         }
-        return msgspec.convert({**wanted, "shm_size": shm[0], "shm_free": shm[1]}, Failure, strict=False)
+        size, free = told.shm or (None, None)
+        causes = [(one.type, one.message) for one in told.causes or ()]
+        fields = {"at": self.at(told.at), "causes": causes, "shm_size": size, "shm_free": free}
+        return msgspec.convert({**wanted, **fields}, Failure, strict=False)
 
 
 def node_of(path: Path) -> str:
-    return path.name.rsplit(".", 4)[0]
+    return encodable(path.name.rsplit(".", 4)[0])
 
 
 def _less_one(word: int) -> int | None:

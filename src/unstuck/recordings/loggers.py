@@ -22,15 +22,14 @@ def loggers(facts: Told) -> list[Logger]:
     """In the order in which they were set up, with what was counted for all of a name at the last of them."""
     found: list[dict[str, Any]] = []
     for one in facts.noted(Kind.LOGGER):
-        text = facts.recording.string(one[f.R_A])
-        told: dict[str, Any] = msgspec.json.decode(text) if text else {}
-        same = [other for other in found if other["name"] == told.get("name")]
+        told = facts.recording.told(one[f.R_A])
+        same = [other for other in found if other.get("name") == told.get("name")]
         if same and not told.get("mode") and "folder" not in told:  # no other logger, more of the last one
             same[-1].update(told, where=same[-1].get("where"))
         elif told:
             found.append({**told, "at": facts.at(one[f.R_START])})
     for entry in facts.board:
-        counted = [one for one in found if one["name"] == facts.recording.string(entry.key)]
+        counted = [one for one in found if one.get("name") == facts.recording.string(entry.key)]
         if entry.kind == Kind.LOGGER and counted:
             counted[-1].update(uncommitted=entry.a, lost=entry.b, kept=entry.c, refused=entry.d)
     return [msgspec.convert(one, Logger, strict=False) for one in found]

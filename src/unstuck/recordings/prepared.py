@@ -19,8 +19,7 @@ def prepared(facts: Noted) -> list[Prepared]:
 
 
 def _prepared(facts: Noted, one: list[int]) -> Prepared:
-    text = facts.recording.string(one[f.R_A])
-    told: dict[str, Any] = msgspec.json.decode(text) if text else {}
+    told = facts.recording.told(one[f.R_A])
     known = {name: value for name, value in told.items() if value is not None}
     known["before"] = _loading(told.get("before"))
     if "after" in known:
@@ -30,7 +29,7 @@ def _prepared(facts: Noted, one: list[int]) -> Prepared:
     )
 
 
-def _loading(told: dict[str, Any] | None) -> dict[str, Any]:
+def _loading(told: object) -> dict[str, Any]:
     """What is not known stays at its default."""
-    fields = Loading.__struct_fields__
-    return {name: value for name, value in (told or {}).items() if name in fields and value is not None}
+    fields, known = Loading.__struct_fields__, msgspec.convert(told or {}, dict[str, Any])
+    return {name: value for name, value in known.items() if name in fields and value is not None}

@@ -8,17 +8,34 @@ import struct
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 
 from ..errors import UserError
 from ..inside import format as f
 from ..inside.format import Kind
+from ..safe_files import NotPlain, open_plain
+from ..wording.left_out import encodable
+from ..wording.texts import every_text
 
 Words = npt.NDArray[np.uint64]
+LARGEST = 4 * max(one.size() for one in (f.MAIN_LAYOUT, f.WORKER_LAYOUT, f.DETAILED_LAYOUT))  # bytes, for years to come
+# What a word can be at most. A count of nanoseconds comes to 2 ** 62 after 146 years; sums of anything stay in 8 bytes.
+MOMENT, AMOUNT, NUMBER, PROCESS = 1 << 62, 1 << 56, 1 << 24, 1 << 31
+BOUNDS = {
+    **dict.fromkeys((f.H_PID, f.H_PARENT, f.H_ATTEMPT), PROCESS),
+    **dict.fromkeys((f.H_RANK, f.H_LOCAL_RANK, f.H_WORLD, f.H_WORKER, f.H_WORKERS, f.H_FORK_THREADS), NUMBER),
+    **dict.fromkeys((f.H_STARTED, f.H_MONOTONIC, f.H_WALL, f.H_ENDED, f.H_STEP_AT, f.H_IMPORTED), MOMENT),
+    **dict.fromkeys((f.H_MODEL_BEGUN, f.H_MODEL_ENDED, f.H_FIRST_SAMPLE), MOMENT),
+    **dict.fromkeys((f.H_COST, f.H_COST_COUNT, f.H_COST_MAX, f.H_STEPS, f.H_PARAMETERS, f.H_ELEMENTS), AMOUNT),
+    **dict.fromkeys((f.H_ALLOWED, f.H_ASK), NUMBER),
+    f.H_STACK_SIGNAL: 65,
+}
 ATTEMPTS = 20
 LOADER_KINDS = (Kind.LOADER, Kind.ITERATOR, Kind.WAIT, Kind.BODY, Kind.PASS_END, Kind.SHUTDOWN)
 FETCH_KINDS = (Kind.FETCH, Kind.SAMPLE, Kind.COLLATE, Kind.IDLE)
+_SECTIONS = slice(f.H_SECTIONS * f.WORD, (f.H_SECTIONS + 12) * f.WORD)
 UNITS = (f.BOARD_ENTRY, f.TOTAL_WORDS * f.WORD, f.RING_WORDS * f.WORD, f.RING_WORDS * f.WORD, 1, 1)  # by section
 
 
@@ -41,7 +58,8 @@ class BoardEntry:
         self.since, self.text = since, ""
         if self.kind in LOADER_KINDS:
             self.kind = (Kind.WAIT, Kind.BODY)[phase & 1]
-            self.a += live[f.L_ONE] - self.c  # batches of this pass: those of the copy, and those since
+            # Batches of this pass: those of the copy, and those since.
+            self.a = (self.a + live[f.L_ONE] - self.c) & f.MASK
             self.c, self.d = live[f.L_ONE], live[f.L_TWO]
         else:
             self.kind = (Kind.FETCH, Kind.SAMPLE, Kind.COLLATE, Kind.IDLE)[phase]
@@ -60,7 +78,9 @@ class Recording:
         self.header: list[int] = header[: f.H_WORDS].tolist()
         pairs = header[f.H_SECTIONS : f.H_SECTIONS + 12].tolist()
         self._kept: dict[int, Words] = {}  # slots of a section that are whole
+        self.damaged: dict[str, int] = {}  # entries with words that cannot be, which are left out, by what they are
         self._sections = list(zip(pairs[0::2], pairs[1::2], strict=True))
+        self._both()
 
     def seconds(self, moment: int) -> float:
         """A monotonic stamp as seconds since the epoch."""
@@ -107,15 +127,24 @@ class Recording:
         start = offset // f.WORD
         slots = self._words[start : start + count * f.RING_WORDS].reshape(count, f.RING_WORDS)
         sequences = slots[:, f.R_SEQUENCE]
-        valid: Words = slots[(sequences != 0) & (sequences % count == np.arange(count, dtype=np.uint64))]
+        written: Words = slots[(sequences != 0) & (sequences % count == np.arange(count, dtype=np.uint64))]
+        valid: Words = written[(written[:, f.R_START] < MOMENT) & (written[:, f.R_DURATION] < AMOUNT)]
+        self._leave_out("records", len(written) - len(valid))
         return valid
+
+    def _leave_out(self, what: str, number: int) -> None:
+        if number:
+            self.damaged[what] = self.damaged.get(what, 0) + number
 
     def totals(self) -> dict[tuple[int, int], list[int]]:
         """Totals by kind and key, as sum, longest and buckets."""
         offset, count = self._sections[f.S_TOTALS]
         start = offset // f.WORD
         slots = self._words[start : start + count * f.TOTAL_WORDS].reshape(count, f.TOTAL_WORDS)
-        return {(row[f.T_KIND], row[f.T_KEY]): row[f.T_SUM :] for row in slots.tolist() if row[f.T_KIND]}
+        used = slots[slots[:, f.T_KIND] != 0]
+        valid = used[(used[:, f.T_SUM :] < AMOUNT).all(axis=1)]
+        self._leave_out("totals", len(used) - len(valid))
+        return {(row[f.T_KIND], row[f.T_KEY]): row[f.T_SUM :] for row in valid.tolist()}
 
     def board(self) -> list[BoardEntry]:
         offset, count = self._sections[f.S_BOARD]
@@ -130,7 +159,9 @@ class Recording:
                 text = self._bytes[start : start + min(words[f.B_TEXT_LENGTH], f.BOARD_TEXT)]
                 live = self._words[at : at + 8].tolist()
                 found.append(BoardEntry(words, text.decode("utf-8", "replace"), live))
-        return found
+        valid = [one for one in found if one.since < MOMENT]
+        self._leave_out("entries of the board", len(found) - len(valid))
+        return valid
 
     def string(self, number: int) -> str:
         """An interned string; empty when the table was full."""
@@ -139,8 +170,13 @@ class Recording:
         if not 0 < number <= used:
             return ""
         at = offset + number - 1
-        length = int(self._words[at // f.WORD])
-        return self._bytes[at + f.WORD : at + f.WORD + min(length, size)].decode("utf-8", "replace")
+        length = int.from_bytes(self._bytes[at : at + f.WORD], "little")
+        begin, end = at + f.WORD, min(at + f.WORD + length, offset + size)
+        return self._bytes[begin:end].decode("utf-8", "replace")
+
+    def told(self, number: int) -> dict[str, Any]:
+        """Facts that were written as JSON, by name. Raises ValueError where the string is something else."""
+        return msgspec.json.decode(self.string(number) or "{}", type=dict[str, Any])
 
     def last_words(self) -> list[dict[str, Any]]:
         """The exceptions that were kept, oldest first."""
@@ -148,9 +184,10 @@ class Recording:
         length = min(self.header[f.H_LAST_WORDS], size)
         try:
             said = json.loads(self._bytes[offset : offset + length]) if length else []
-        except ValueError:
+        except (ValueError, RecursionError):
             return []
-        return [one for one in said if isinstance(one, dict)] if isinstance(said, list) else []
+        known = [one for one in said if isinstance(one, dict)] if isinstance(said, list) else []
+        return every_text(known, encodable)  # JSON may name half of a character
 
 
 def _read(path: Path) -> bytes:
@@ -159,18 +196,33 @@ def _read(path: Path) -> bytes:
     Words of one read may come from different moments, in any order: only what two reads agree on was read whole.
     """
     try:
-        before, data = path.read_bytes(), bytearray(path.read_bytes())
-        _validate(path, before)
-        if data != before:
-            _empty_torn_slots(before, data)
-            with path.open("rb", buffering=0) as file:
-                for parts in _guarded(data):
-                    for at, read in _steady(file.fileno(), parts):
-                        data[at : at + len(read)] = read
-                for at, read in _strings(file.fileno(), data):  # last: what was just read may name new ones
-                    data[at : at + len(read)] = read
+        fd = open_plain(path, largest=LARGEST)
+    except NotPlain as error:
+        raise UserError(f"{error}, and left out", "remove it from the run folder") from error
     except OSError as error:
         raise UserError(f"{path} cannot be read ({error.strerror})", "check its permissions") from error
+    try:
+        return _consistent(path, fd)
+    except OSError as error:
+        raise UserError(f"{path} cannot be read ({error.strerror})", "check its permissions") from error
+    finally:
+        os.close(fd)
+
+
+def _consistent(path: Path, fd: int) -> bytes:
+    before = os.pread(fd, LARGEST, 0)
+    _validate(path, before)
+    data = bytearray(os.pread(fd, len(before), 0))
+    if data == before:
+        return before
+    if len(data) < len(before) or data[_SECTIONS] != before[_SECTIONS]:
+        raise UserError(f"{path} was changed while it was read", "copy the run folder again")
+    _empty_torn_slots(before, data)
+    for parts in _guarded(data):
+        for at, read in _steady(fd, parts):
+            data[at : at + len(read)] = read
+    for at, read in _strings(fd, data):  # last: what was just read may name new ones
+        data[at : at + len(read)] = read
     return bytes(data)
 
 
@@ -228,8 +280,12 @@ def _validate(path: Path, data: bytes) -> None:
         )
     if size != len(data):
         raise UserError(f"{path} is cut short ({len(data):,} of {size:,} bytes)", "copy the run folder again")
-    offset, count = 0, 0
     for number, unit in enumerate(UNITS):
         offset, count = (int(words[f.H_SECTIONS + 2 * number + one]) for one in (0, 1))
-        if offset % f.WORD or offset + count * unit > size:
+        if offset % f.WORD or offset < f.HEADER_SIZE or not count or offset + count * unit > size:
             raise UserError(f"{path} is damaged: a section lies outside the file", "copy the run folder again")
+    for number, bound in BOUNDS.items():
+        if words[number] > bound:
+            raise UserError(
+                f"{path} is damaged: word {number} of its header is {words[number]}", "copy the run folder again"
+            )

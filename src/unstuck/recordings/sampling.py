@@ -16,6 +16,4 @@ def sampling(facts: Noted, number: int) -> list[Sampling]:
 
 
 def _told(facts: Noted, one: list[int]) -> Sampling:
-    text = facts.recording.string(one[f.R_B])
-    known = msgspec.json.decode(text) if text else {}
-    return msgspec.convert({**known, "number": one[f.R_A]}, Sampling)
+    return msgspec.convert({**facts.recording.told(one[f.R_B]), "number": one[f.R_A]}, Sampling)

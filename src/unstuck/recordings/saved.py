@@ -43,7 +43,7 @@ def holds_up(how: int) -> bool:
 
 def saver(how: int) -> str:
     """What saved it."""
-    return SAVERS[how & 3]
+    return (*SAVERS, SAVERS[0])[how & 3]
 
 
 def _saved(facts: Timed, row: list[int]) -> Saved:
@@ -63,19 +63,18 @@ def _saved(facts: Timed, row: list[int]) -> Saved:
 
 
 def _failed(facts: Timed, row: list[int]) -> Saved:
-    text = facts.recording.string(row[f.R_A])
-    known: dict[str, Any] = msgspec.json.decode(text) if text else {"failed": "an exception"}
+    known = facts.recording.told(row[f.R_A]) or {"failed": "an exception"}
     aside, seconds = bool(row[f.R_B] & SAVED_ASIDE), row[f.R_DURATION] / 1e9
-    return Saved(
-        path=facts.recording.string(row[f.R_KEY]),
-        at=facts.at(row[f.R_START]),
-        seconds=0.0 if aside else seconds,
-        how=_how(row[f.R_B]),
-        background=aside,
-        writing=seconds if aside else None,
-        where=place_of(facts.recording, row[f.R_C]),
-        **known,
-    )
+    fields = {
+        "path": facts.recording.string(row[f.R_KEY]),
+        "at": facts.at(row[f.R_START]),
+        "seconds": 0.0 if aside else seconds,
+        "how": _how(row[f.R_B]),
+        "background": aside,
+        "writing": seconds if aside else None,
+        "where": place_of(facts.recording, row[f.R_C]),
+    }
+    return msgspec.convert({**fields, **known}, Saved)
 
 
 def _joined(found: list[Saved]) -> list[Saved]:
@@ -97,9 +96,9 @@ def _is_written_by(begun: Saved, one: Saved) -> bool:
 
 
 def _how(bits: int) -> str:
-    return ("", "together", "safetensors")[bits & 3]
+    return ("", "together", "safetensors", "")[bits & 3]
 
 
 def place_of(recording: Recording, number: int) -> Place | None:
     parts = recording.string(number).split(APART)
-    return Place(parts[0], int(parts[1]), parts[2]) if len(parts) == 3 and parts[1].isdigit() else None
+    return Place(parts[0], int(parts[1]), parts[2]) if len(parts) == 3 and parts[1].isdecimal() else None

@@ -55,6 +55,4 @@ def _error(facts: Told, one: list[int], later: dict[str, int]) -> ShardError:
 
 def decoded(facts: Told, number: int) -> dict[str, Any]:
     """Facts that were written as JSON; what is not known stays at its default."""
-    text = facts.recording.string(number)
-    told: dict[str, Any] = msgspec.json.decode(text) if text else {}
-    return {name: value for name, value in told.items() if value is not None}
+    return {name: value for name, value in facts.recording.told(number).items() if value is not None}

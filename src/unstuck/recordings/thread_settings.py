@@ -12,13 +12,12 @@ from .data_facts import Noted
 
 def threads(facts: Noted) -> Threads | None:
     notes = facts.noted(Kind.THREADS)
-    text = facts.recording.string(notes[0][f.R_A]) if notes else ""
-    if not text:
+    told = facts.recording.told(notes[0][f.R_A]) if notes else {}
+    if not told:
         return None
     looked = [_shared(facts, one) for one in facts.noted(Kind.SHARED)]
-    return msgspec.convert({**msgspec.json.decode(text), "shared": looked}, Threads)
+    return msgspec.convert({**told, "shared": looked}, Threads)
 
 
 def _shared(facts: Noted, one: list[int]) -> Shared:
-    text = facts.recording.string(one[f.R_A])
-    return msgspec.convert({**(msgspec.json.decode(text) if text else {}), "loader": one[f.R_KEY]}, Shared)
+    return msgspec.convert({**facts.recording.told(one[f.R_A]), "loader": one[f.R_KEY]}, Shared)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import sys
 import time
 from collections.abc import Callable
@@ -15,16 +14,22 @@ import msgspec
 
 from ..errors import UserError
 from ..inside import run_folder
+from ..inside.redaction import redacted_values
 from ..logs.line import Line
 from ..logs.settings import Settings
+from ..model.hiding import without_secrets
 from ..model.report import Report
+from ..retention import remove
+from ..safe_files import PRIVATE_FOLDER, append_private, write_private
 from ..watching.running import run_recorded
 from ..watching.stalls import Options
 from ..watching.stopping import EXIT_CODE as STALLED
 from .ending import below, end, hold, sweep
+from .keeping import begin
 from .memory import Used, at_most, shm_used, used
 from .signals import alone, uninterrupted
 
+PRIVATE = "arguments.json"  # is there until the child has read it
 TRIAL = Path(__file__).parent / "child" / "trial.py"
 EVERY = 0.05  # seconds between two looks at it
 MEMORY_EVERY = 0.25  # a look costs 5 to 12 ms a process, which a measurement of throughput would notice
@@ -92,16 +97,20 @@ def attempt(
 ) -> Outcome:
     """Run `what` of the child's rungs under `name`. Raises UserError where the target cannot be used."""
     home = work.folder.absolute() / f"trial-{run_folder.safe(name)}"
-    shutil.rmtree(home, ignore_errors=True)  # one of the same name before: recordings must not mix
     try:
-        home.mkdir(parents=True)
+        begin(work.folder)
+        if run_folder.kind_of(str(home)) is not None:
+            remove(home)  # one of the same name before: recordings must not mix
+        home.mkdir(PRIVATE_FOLDER, exist_ok=True)
+        run_folder.mark(str(home))
     except OSError as error:
         what = f"no recording in {work.folder.parent} ({error.strerror})"
         raise UserError(what, "--run-dir DIR names another place") from error
     request = home / "request.json"
     facts = home / "facts.json"
-    asked = {"what": what, "target": work.target, "kwargs": work.kwargs, "options": options, "facts": str(facts)}
-    request.write_text(json.dumps(asked))
+    asked = {"what": what, "target": work.target, "options": options, "facts": str(facts)}
+    secret = home / PRIVATE
+    _write_request(request, secret, asked, work.kwargs)
     shm_before, began = shm_used(), time.monotonic()
     with uninterrupted() as interruptible:
         pid = _started([work.python, str(TRIAL), str(request)], work.folder, name, limits)
@@ -112,14 +121,35 @@ def attempt(
             left = end(pid, home)
             code = _reaped(pid)
             sweep(left)
+            secret.unlink(missing_ok=True)
     ended = "stall" if code == STALLED and ended == "itself" else ended
-    seen = _json(facts)
+    seen = _clean(facts)
     if "refused" in seen:
         raise UserError(seen["refused"]["what"], seen["refused"]["do"])
     run = _json(home / "run.json")
     if not run:
         raise UserError(f"the trial {name!r} could not be started", f"see {home / 'watcher.log'}")
     return Outcome(home, run.get("status"), ended, time.monotonic() - began, peak, seen, report or _report(home))
+
+
+def _write_request(request: Path, secret: Path, asked: dict[str, Any], kwargs: dict[str, Any]) -> None:
+    """Arguments that hold a secret go by a file of their own, which the child removes as soon as it has read it."""
+    shown = redacted_values(kwargs)
+    if shown == kwargs:
+        asked = {**asked, "kwargs": kwargs}
+    else:
+        asked = {**asked, "kwargs": shown, "secret": str(secret)}
+        write_private(secret, json.dumps(kwargs).encode())
+    write_private(request, json.dumps(asked).encode())
+
+
+def _clean(facts: Path) -> dict[str, Any]:
+    """What the child has seen; what it has failed with may hold secrets, which must not stay on the disk."""
+    seen = _json(facts)
+    clean = without_secrets(seen)
+    if clean != seen:
+        write_private(facts, json.dumps(clean).encode())
+    return clean
 
 
 def _started(command: list[str], base: Path, name: str, limits: Limits) -> int:
@@ -132,14 +162,14 @@ def _started(command: list[str], base: Path, name: str, limits: Limits) -> int:
     code, home = 70, base / f"trial-{run_folder.safe(name)}"
     try:
         alone()
-        out = os.open(home / "watcher.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+        out = append_private(home / "watcher.log")
         null = os.open(os.devnull, os.O_RDONLY)
         for source, stream in ((null, 0), (out, 1), (out, 2)):
             os.dup2(source, stream)
         os.environ[run_folder.RUN] = name
         os.environ.pop(run_folder.SWITCH, None)
         options = Options(stop=True, after=limits.stall)
-        code = run_recorded(command, base, Silent(), options, Settings(quiet=True))
+        code = run_recorded(command, base, Silent(), options, Settings(quiet=True), apart=False)
     finally:
         sweep(end(os.getpid(), home))  # whoever has asked may have been killed: nobody else would
         os._exit(code)

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple, Protocol
 import msgspec
 
 from ..errors import UserError
+from ..inside.redaction import redacted_values
 from ..model.budgets import Budget, Loaded
 from ..model.phrases import duration, ending
 from ..model.places import Place
@@ -83,7 +84,7 @@ def trial_of(asked: Asked, climbed: Climbed) -> Trial:
     found = climbed.measured
     return Trial(
         command="doctor",
-        target=Target(asked.work.target, asked.work.kwargs, climbed.gave, climbed.loader),
+        target=Target(asked.work.target, redacted_values(asked.work.kwargs), climbed.gave, climbed.loader),
         settings=climbed.settings,
         rungs=climbed.rungs,
         samples=climbed.samples,

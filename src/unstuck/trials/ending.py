@@ -13,6 +13,9 @@ from typing import NamedTuple
 import psutil
 
 from ..inside import run_folder
+from ..inside.run_folder import process_start
+from ..probes import kernel
+from ..watching.pidfd import Handle, handle_on
 
 SHM = Path("/dev/shm")
 TORCH = re.compile(r"torch_(\d+)_")
@@ -58,24 +61,41 @@ def _alive(pid: int) -> bool:
 class Left(NamedTuple):
     """What processes that were killed may have left behind: who they were, and which files in /dev/shm they used."""
 
-    pids: set[int]
+    pids: dict[int, float]  # and when each was started, in seconds since the epoch
     files: set[int]  # by inode: a semaphore is mapped under a name that it no longer has
 
 
 def end(pid: int, folder: Path) -> Left:
     """All of them but ourselves, again until nobody is left: one that is being killed may still start another."""
-    until, left = time.monotonic() + PATIENCE, Left(set(), set())
+    until, left = time.monotonic() + PATIENCE, Left({}, set())
     while time.monotonic() < until:
-        found = [one for one in family(pid, folder) if one != os.getpid()]
-        if not found:
+        handles = [handle for one in family(pid, folder) if one != os.getpid() and (handle := _handle(one)) is not None]
+        if not handles:
             break
-        for one in found:
-            left.pids.add(one)
-            left.files.update(_mapped(one))
-        for one in found:
-            send(one, signal.SIGKILL)
+        # Asked again: until we had a handle on it, a pid could have gone to somebody else.
+        members = set(family(pid, folder))
+        for handle in handles:
+            if handle.pid in members:
+                left.pids[handle.pid] = _started(handle.pid)
+                left.files.update(_mapped(handle.pid))
+        for handle in handles:
+            if handle.pid in members:
+                handle.send(signal.SIGKILL)
+            handle.close()
         time.sleep(0.05)
     return left
+
+
+def _handle(pid: int) -> Handle | None:
+    try:
+        return handle_on(pid, process_start(pid) or 0)
+    except ProcessLookupError:
+        return None
+
+
+def _started(pid: int) -> float:
+    seen = kernel.stat(pid)
+    return time.time() - seen.age() if seen is not None else time.time()
 
 
 def hold(pid: int) -> None:
@@ -119,9 +139,12 @@ def _entries() -> list[Path]:
 def _made_by(path: Path, left: Left) -> bool:
     """torch writes the maker's pid into the name; a semaphore has no name that says whose it is."""
     named = TORCH.match(path.name)
-    if named:
-        return int(named[1]) in left.pids
     try:
-        return path.name.startswith(NAMED) and path.stat().st_ino in left.files
+        about = path.lstat()
     except OSError:
         return False
+    if about.st_uid != os.geteuid():
+        return False
+    if named:  # an older one is of somebody who had this pid before, or has it in another container
+        return about.st_ctime >= left.pids.get(int(named[1]), float("inf")) - 1
+    return path.name.startswith(NAMED) and about.st_ino in left.files

@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
-import shutil
+from collections.abc import Callable
 from pathlib import Path
 
-KEPT = 10  # commands whose trials stay: a run is worth more than a trial, which can be made again
+from ..inside.run_folder import mark
+from ..retention import TRIALS, forget_aloud, remove_recordings
+from ..safe_files import PRIVATE_FOLDER
 
 
-def forget(folder: Path, passed: list[Path]) -> None:
+def begin(folder: Path) -> None:
+    """A folder for the trials of one command, made once."""
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        folder.mkdir(PRIVATE_FOLDER)
+    except FileExistsError:
+        return
+    mark(str(folder), TRIALS)
+
+
+def forget(folder: Path, passed: list[Path], say: Callable[[str], None]) -> None:
     """Recordings of what passed: their evidence is in the reports. And the oldest trials beyond the limit, whole."""
-    for one in passed:
-        shutil.rmtree(one / "recordings", ignore_errors=True)
-    tried = {path.parent for path in folder.parent.glob("*/trial-*") if not (path.parent / "run.json").exists()}
-    for old in sorted(tried, key=lambda one: one.stat().st_mtime)[: max(len(tried) - KEPT, 0)]:
-        shutil.rmtree(old, ignore_errors=True)
+    for trial in passed:
+        remove_recordings(trial)
+    forget_aloud(folder.parent, TRIALS, folder, say)

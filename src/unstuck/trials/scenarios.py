@@ -19,6 +19,7 @@ from .surroundings import surroundings
 PACKAGED = Path(__file__).parents[1] / "scenarios"
 IN_CHECKOUT = Path(__file__).parents[3] / "scenarios"
 LIMIT = 240.0  # seconds: none of them takes a fifth of that on a slow machine
+CORE = " (core)"
 
 
 class Scenario(NamedTuple):
@@ -33,6 +34,7 @@ class Scenario(NamedTuple):
     outside: str = ""  # the rule that a look from outside comes to, where it can know less
     trial: tuple[str, ...] = ()  # `doctor make_loader --only workers`: not a training but a loader to be tried
     check: tuple[str, ...] = ()  # `data --decode`: the script writes data where it stands, to be checked so
+    core: bool = False  # `# expect: RULE (core)`: `make test` runs it and its healthy neighbour, too
 
     def command(self, python: str) -> list[str]:
         return [python, *self.launch, str(self.path)]
@@ -64,10 +66,12 @@ def _head_of(path: Path) -> Scenario:
         raise UserError(f"{path} does not say what it expects", "its first line has to be `# expect: RULE`")
     wanted = dict((word.partition("=")[::2]) for word in marks.get("environment", "").split())
     about = next((line.strip('"') for line in lines if line.startswith('"""')), "")
-    launch, outside = tuple(marks.get("launch", "").split()), marks.get("outside", marks["expect"])
+    expect = marks["expect"].removesuffix(CORE)
+    launch, outside = tuple(marks.get("launch", "").split()), marks.get("outside", expect)
     trial = tuple(shlex.split(marks.get("trial", "")))
     check = tuple(shlex.split(marks.get("check", "")))
-    return Scenario(path.stem.replace("_", "-"), path, marks["expect"], wanted, about, launch, outside, trial, check)
+    core = marks["expect"] != expect
+    return Scenario(path.stem.replace("_", "-"), path, expect, wanted, about, launch, outside, trial, check, core)
 
 
 def scratch() -> tempfile.TemporaryDirectory[str]:

@@ -10,6 +10,7 @@ import msgspec
 
 from ..diagnose import gather
 from ..errors import UserError
+from ..inside.redaction import redacted_values
 from ..model.budgets import IMPOSSIBLE, Alternative, Budget, Term
 from ..model.measured import Proposal, Search
 from ..model.phrases import duration, many, percent, size
@@ -127,7 +128,7 @@ def _trial(work: Work, wanted: Wanted, talk: Conversation, memory: tuple[int, st
     )
     return Trial(
         command="tune",
-        target=Target(work.target, work.kwargs, made.gave, loader),
+        target=Target(work.target, redacted_values(work.kwargs), made.gave, loader),
         rungs=_rungs(talk, work, wanted.wishes),
         measured=sorted([*done, *failed], key=lambda one: (one.step or 0, one.workers, one.prefetch or 0)),
         search=found,

@@ -5,9 +5,11 @@ from __future__ import annotations
 import msgspec
 
 from ..model.report import Report
+from ..wording.printable import printable_json
 
 
 def render(report: Report) -> str:
     """The contract of every `--json`: the evidence inline, or where it lies."""
     shown = msgspec.to_builtins(report)
-    return msgspec.json.format(msgspec.json.encode({"schema": shown.pop("schema"), **shown}), indent=2).decode()
+    whole = msgspec.json.encode({"schema": shown.pop("schema"), **shown})
+    return printable_json(msgspec.json.format(whole, indent=2).decode())

@@ -12,10 +12,10 @@ from rich.text import Text
 from ..model.checked import Data, DataFile
 from ..model.data_listed import absent
 from ..model.data_loss import Loss, losses
-from ..model.data_names import shown
 from ..model.evidence import Evidence, Run
 from ..model.faults import Bad, bad
 from ..model.phrases import many, size
+from ..wording.printable import printable
 
 MOST = 20  # rows
 WORDS = {
@@ -95,7 +95,7 @@ def _what(one: Bad) -> str:
 
 def _short(path: str, width: int) -> str:
     """From the left: the end tells files apart."""
-    name = shown(path)
+    name = printable(path)
     return name if len(name) <= width else f"…{name[1 - width :]}"
 
 

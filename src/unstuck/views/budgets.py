@@ -14,6 +14,7 @@ from ..model.budgets import IMPOSSIBLE, SAFE, TIGHT, Alternative, Budget, Loaded
 from ..model.phrases import duration, many, size
 from ..model.report import Report
 from ..model.trials import Trial
+from .console import printable_report
 from .terminal import show
 
 COLOURS = {SAFE: "green", TIGHT: "yellow", IMPOSSIBLE: "red"}
@@ -22,6 +23,7 @@ WHOSE = {"machine": "available on this machine", "cgroup": "left in this cgroup"
 
 
 def show_budget(report: Report, console: Console, folder: str = "") -> None:
+    report = printable_report(report)
     trial = report.trial
     if trial is not None and trial.budget is not None:
         _show(trial, trial.budget, console)

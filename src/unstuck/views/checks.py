@@ -16,9 +16,9 @@ from rich.table import Table
 from rich.text import Text
 
 from ..model.checked import Data, Speed
-from ..model.data_names import shown
 from ..model.phrases import duration, many, percent, size
 from ..model.report import Report
+from ..wording.printable import printable
 from .bad_files import samples, show_files
 from .reading import Reading
 from .terminal import COLOURS, console_for, show
@@ -114,8 +114,8 @@ def _by_reason(found: list[tuple[str, str]]) -> Iterator[str]:
     for reason, path in found:
         reasons.setdefault(reason, []).append(path)
     for reason, paths in list(reasons.items())[:FEW]:
-        first = shown(paths[0]) if len(paths) == 1 else f"{many(len(paths), 'file')}, such as {shown(paths[0])}"
-        yield f"{first}: {shown(reason)}"
+        first = printable(paths[0]) if len(paths) == 1 else f"{many(len(paths), 'file')}, such as {printable(paths[0])}"
+        yield f"{first}: {printable(reason)}"
     if len(reasons) > FEW:
         left = sum(len(paths) for paths in list(reasons.values())[FEW:])
         yield f"{many(left, 'more file')}, for {many(len(reasons) - FEW, 'other reason')}"

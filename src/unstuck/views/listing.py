@@ -9,6 +9,8 @@ from rich.text import Text
 
 from ..model.phrases import duration, many
 from ..model.report import Training
+from ..wording.printable import printable, printable_json
+from ..wording.texts import every_text
 
 
 def show_trainings(found: list[Training], console: Console) -> None:
@@ -18,7 +20,7 @@ def show_trainings(found: list[Training], console: Console) -> None:
     table = Table(box=None, padding=(0, 2, 0, 0))
     for name in ("pid", "command", "runs for", "processes", "doing"):
         table.add_column(name, justify="right" if name == "pid" else "left", overflow="fold")
-    for one in found:
+    for one in every_text(found, printable):
         recorded = f"\nrecorded in {one.folder}" if one.folder else ""
         processes = f"{one.processes} ({many(one.ranks, 'rank')}, {many(one.workers, 'worker')})"
         command, doing = Text(one.command + recorded), Text("\n".join(one.doing))  # theirs: no markup of ours
@@ -28,4 +30,6 @@ def show_trainings(found: list[Training], console: Console) -> None:
 
 
 def as_json(found: list[Training]) -> str:
-    return msgspec.json.format(msgspec.json.encode({"schema": 1, "trainings": found}), indent=2).decode()
+    return printable_json(
+        msgspec.json.format(msgspec.json.encode({"schema": 1, "trainings": found}), indent=2).decode()
+    )

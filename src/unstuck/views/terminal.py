@@ -15,8 +15,12 @@ from rich.text import Text
 
 from ..model.phrases import duration, line, percent, size
 from ..model.report import Activity, Finding, Report, Spent
+from ..wording.printable import printable
+from ..wording.texts import every_text
+from .console import PrintableConsole, console_for, printable_report
 from .loading import show_stages, show_start, wants_stages, wants_start
 
+__all__ = ["STAGES", "START", "console_for", "finding_text", "show"]
 START, STAGES = "start", "stages"  # sections that can be asked for
 MOST_RULES = 4  # that are named; more would bury the rest
 MOST_TIMES = 8  # rows: what comes after these is small
@@ -34,18 +38,21 @@ COLOURS = {
 def finding_text(finding: Finding, width: int) -> str:
     """One finding as plain text."""
     out = io.StringIO()
-    _show_finding(finding, [], Console(file=out, width=width, highlight=False, emoji=False, color_system=None))
+    console = PrintableConsole(file=out, width=width, highlight=False, emoji=False, color_system=None)
+    _show_finding(every_text(finding, printable), [], console)
     return "\n".join(line.rstrip() for line in out.getvalue().splitlines()) + "\n"
 
 
 def show(report: Report, console: Console, folder: str = "", more: tuple[str, ...] = ()) -> None:
     """`more`: sections that were asked for, start and stages. Else they are shown where they matter."""
+    report, folder = printable_report(report), printable(folder)
     colour = COLOURS.get(report.state, "cyan")
     if _is_plain(report):
         _show_line(report, console, folder)
         _show_loading(report, console, more)
         return
-    console.print(Rule(f"[bold]unstuck[/bold] · [bold {colour}]{report.state}[/]", style=colour, align="left"))
+    title = Text.assemble(("unstuck", "bold"), " · ", (report.state, f"bold {colour}"))
+    console.print(Rule(title, style=colour, align="left"))
     roots = [one for one in report.findings if one.role == "root"]
     for number, finding in enumerate(roots):
         if number:
@@ -188,12 +195,6 @@ def _table() -> Table:
     table.add_column(style="bold", no_wrap=True)
     table.add_column(overflow="fold")
     return table
-
-
-def console_for(stream: object, width: int | None = None) -> Console:
-    """A console that writes plain text where the stream is no terminal, however narrow the caller's world is."""
-    console = Console(file=stream, highlight=False, markup=True, emoji=False, width=width)  # type: ignore[arg-type]
-    return console if console.is_terminal or width else Console(file=stream, highlight=False, emoji=False, width=120)  # type: ignore[arg-type]
 
 
 if __name__ == "__main__":

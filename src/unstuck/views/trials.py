@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shlex
 import sys
 import time
 from collections.abc import Sequence
@@ -14,11 +13,14 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from ..inside.redaction import redacted
 from ..model.measured import Measured
 from ..model.phrases import duration
 from ..model.report import Report
 from ..model.settings import Note
 from ..model.trials import FAIL, PASS, SKIP, Rung, Trial
+from ..wording.printable import printable, quoted
+from .console import printable_report
 from .terminal import show
 
 MARKS = {PASS: ("✓ PASS", "green"), FAIL: ("✗ FAIL", "bold red"), SKIP: ("⚠ SKIP", "yellow")}
@@ -73,7 +75,8 @@ class Climbing:
         self._clear()
         mark, _ = MARKS[rung.status]
         took = duration(rung.seconds) if rung.seconds else ""
-        reason = rung.reason if len(rung.reason) <= LONGEST else f"{rung.reason[: LONGEST - 1]}…"
+        reason = printable(redacted(rung.reason))
+        reason = reason if len(reason) <= LONGEST else f"{reason[: LONGEST - 1]}…"
         print(f"  {mark} {rung.name:<{self._width}}  {took:>7}  {reason}", file=self._stream, flush=True)
 
     def _draw(self, text: str) -> None:
@@ -90,6 +93,7 @@ class Climbing:
 
 
 def show_doctor(report: Report, notes: list[Note], console: Console, folder: str) -> None:
+    report, folder = printable_report(report), printable(folder)
     trial = report.trial
     if trial is None:
         return
@@ -115,7 +119,7 @@ def show_rungs(trial: Trial, console: Console) -> None:
         mark, colour = MARKS[rung.status]
         here = Text("← here ", style="bold red") if rung is first else Text("")
         took = duration(rung.seconds) if rung.seconds else ""
-        table.add_row(rung.name, Text(mark, style=colour), took, here + Text(rung.reason))
+        table.add_row(rung.name, Text(mark, style=colour), took, here + Text(printable(rung.reason)))
     console.print(table)
 
 
@@ -192,8 +196,8 @@ def _show_next(report: Report, trial: Trial, console: Console) -> None:
 def _again(trial: Trial) -> str:
     if trial.target is None:
         return ""
-    kwargs = f" --kwargs {shlex.quote(json.dumps(trial.target.kwargs))}" if trial.target.kwargs else ""
-    return f"{shlex.quote(trial.target.name)}{kwargs}"
+    kwargs = f" --kwargs {quoted(json.dumps(trial.target.kwargs))}" if trial.target.kwargs else ""
+    return f"{quoted(trial.target.name)}{kwargs}"
 
 
 if __name__ == "__main__":

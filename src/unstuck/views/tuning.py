@@ -16,6 +16,8 @@ from ..model.measured import Measured, Search
 from ..model.phrases import duration, many, percent, size
 from ..model.report import Report
 from ..model.trials import FAIL, Trial
+from ..wording.printable import printable
+from .console import printable_report
 from .terminal import COLOURS, console_for, finding_text
 
 BAR = 40  # characters of the longest bar
@@ -27,21 +29,20 @@ FROM = {
 
 
 def show(report: Report, console: Console, folder: str = "") -> None:
+    report, folder = printable_report(report), printable(folder)
     trial = report.trial
     if trial is None or trial.search is None:
         return
     colour = COLOURS.get(report.state, "cyan") if report.findings or not trial.proposals else "green"
-    console.print(
-        Rule(f"[bold]unstuck tune[/bold] · {trial.target.name if trial.target else ''}", style=colour, align="left")
-    )
+    title = Text.assemble(("unstuck tune", "bold"), f" · {trial.target.name if trial.target else ''}")
+    console.print(Rule(title, style=colour, align="left"))
     for finding in report.findings:
         if finding.role == "root":
             console.print(Text(finding_text(finding, console.width)))
     for rung in trial.rungs:
         if rung.status == FAIL and not report.findings:
-            console.print(
-                Text(f"{'Nothing' if not trial.proposals else 'Not everything'} could be measured: {rung.reason}")
-            )
+            how = "Not everything" if trial.proposals else "Nothing"
+            console.print(Text(f"{how} could be measured: {printable(rung.reason)}"))
     if trial.measured:
         _show_table(trial, console)
         _show_plot(trial.measured, trial.search, console)

@@ -2,42 +2,34 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from pathlib import Path
 
 from ..errors import UserError
-from ..logs.folder import LogFolder
 from ..logs.line import Line
 from ..logs.settings import Settings, from_variables
-from ..logs.writer import Logs
 from ..model.report import Report
 from ..probes import kernel
-from . import place
+from ..wording.printable import quoted
+from .fence import speak
 from .following import TICK
-from .running import Logged, Watch, finish
 from .stalls import Options
+from .watcher import Watcher
 
 
 def main(folder: Path, pid: int, recordings: Path, command: list[str]) -> None:
-    run = place.describe(folder, command, pid)
-    lock = place.elect(folder)
-    if lock is None:
+    os.umask(0o077)
+    watcher = Watcher(folder, recordings, Voice(), Options(), settings(pid), None)
+    if not watcher.begin(command, pid):
         return
-    logs = Logs(LogFolder(str(folder / "logs"), run, settings(pid), run.started), str(recordings))
-    voice = Logged(Voice(), logs.folder)
-    watch = Watch(folder, recordings, pid, run.started, voice, Options(), logs)
-    watch.tick()
     quiet = 0
     while quiet < 2:  # a launcher may have gone while its ranks are still opening their recordings
         time.sleep(TICK)
-        watch.tick()
-        quiet = 0 if watch.following.anyone() else quiet + 1
-    watch.close()
-    watch.following.finish()
-    logs.folder.ended(None, time.time())
-    finish(folder, recordings, run, None, voice)
-    lock.close()
+        watcher.tick()
+        quiet = 0 if watcher.anyone() else quiet + 1
+    watcher.finish(None)
 
 
 def settings(pid: int) -> Settings:
@@ -56,19 +48,19 @@ class Voice:
         for finding in report.findings[:1]:
             self.say(f"{report.state}: {finding.cause}")
             self.say(finding.remedy.text)
-            self.say(f"unstuck why {folder}")
+            self.say(f"unstuck why {quoted(str(folder))}")
 
     def stall(self, report: Report, folder: Path) -> None:
         if report.findings:
             self.end(report, folder)
         else:
-            self.say(f"the run stands still, and no cause is known: unstuck why {folder}")
+            self.say(f"the run stands still, and no cause is known: unstuck why {quoted(str(folder))}")
 
     def line(self, line: Line) -> None:
         """The training's own output is on the console already."""
 
     def say(self, line: str) -> None:
-        print(f"[unstuck] {line}", file=sys.stderr, flush=True)
+        speak(line)
 
 
 if __name__ == "__main__":

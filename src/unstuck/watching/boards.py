@@ -1,4 +1,7 @@
-"""Reads what the recorded processes are doing now, often and at next to no cost: a few words of each recording."""
+"""Reads what the recorded processes are doing now, often and at next to no cost: a few words of each recording.
+
+Every look may raise OSError or ValueError: the file is gone, or is no longer what it was.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,7 @@ from pathlib import Path
 
 from ..inside import format as f
 from ..inside.format import Kind
+from ..logs.tail import open_recording, pread
 
 AT_FIRST = 8  # board entries that are read; more where these are all in use
 GUARDS = 8 * f.WORD  # of each entry: its version and live words, which change with all that happens
@@ -22,16 +26,11 @@ class Board:
     def __init__(self, path: Path) -> None:
         """Raises OSError or ValueError where there is nothing to read yet."""
         self.path = path
-        self._fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-        words = f.H_SECTIONS + 12
-        header = struct.unpack(f"<{words}Q", self._read(0, words * f.WORD).ljust(words * f.WORD, b"\0"))
-        if header[f.H_MAGIC] != f.MAGIC:  # it has been made, but not filled in yet
-            self.close()
-            raise ValueError(path)
+        self._fd, header, sections = open_recording(path)
         self.pid, self.parent = header[f.H_PID], header[f.H_PARENT]
-        self._board, self._entries = header[f.H_SECTIONS + 2 * f.S_BOARD : f.H_SECTIONS + 2 * f.S_BOARD + 2]
-        self._totals, self._slots = header[f.H_SECTIONS + 2 * f.S_TOTALS : f.H_SECTIONS + 2 * f.S_TOTALS + 2]
-        self._count = AT_FIRST
+        self._board, self._entries = sections[f.S_BOARD]
+        self._totals, self._slots = sections[f.S_TOTALS]
+        self._count = min(AT_FIRST, self._entries)
 
     def close(self) -> None:
         os.close(self._fd)
@@ -96,7 +95,7 @@ class Board:
         return int.from_bytes(self._read(at * f.WORD, f.WORD), "little")
 
     def _read(self, offset: int, size: int) -> bytes:
-        return os.pread(self._fd, size, offset)
+        return pread(self._fd, size, offset)
 
 
 def _percentile(buckets: tuple[int, ...], longest: int) -> float | None:

@@ -8,13 +8,15 @@ from pathlib import Path
 
 import msgspec
 
+from ..inside.format import RecordingName, recording_name
 from ..model.evidence import Exit, Sample
 from ..model.journal import Begin
 from ..model.processors import in_words
-from ..probes import cgroups, gpu, host, processors
+from ..probes import cgroups, gpu, host, kernel, processors
 from . import place
+from .clock import RunClock
 from .journal import Journal
-from .pidfd import Pidfd
+from .pidfd import Handle, handle_on
 
 TICK = 0.5
 CLOSELY_EVERY = 4, 16  # ticks: counting descriptors and the like costs as much as all the rest; so seldom after
@@ -29,16 +31,17 @@ PATIENCE = 10  # ticks for which the status of an ended process is still asked f
 class Following:
     """The watcher's eyes. `pid` is the process whose view of the machine counts: the command, or the first rank."""
 
-    def __init__(self, folder: Path, recordings: Path, pid: int, started: float) -> None:
+    def __init__(self, folder: Path, recordings: Path, pid: int, clock: RunClock) -> None:
         self.folder = folder
         self.recordings = recordings
         self.pid = pid
-        self.started = started
+        self.now = clock.now
+        self._node = os.uname().nodename
         self.granted = processors.granted(pid)
         self.journal = Journal(
             folder,
             Begin(
-                node=os.uname().nodename,
+                node=self._node,
                 pid=pid,
                 cpus=host.cpus(pid),
                 granted=in_words(self.granted),
@@ -47,17 +50,15 @@ class Following:
                 cgroup=cgroups.leaf(pid),
             ),
         )
-        self._handles: dict[int, Pidfd] = {}
-        self._ended: dict[int, int] = {}
+        self._handles: dict[RecordingName, Handle] = {}
+        self._ended: dict[RecordingName, int] = {}
         self._known: set[str] = set()
+        self.descended: set[tuple[int, int]] = set()  # pid and start of recorded processes that descend from `pid`
         self.last: Sample | None = None
         self._ticks = 0
         self._apart_due, self._apart_asked = 0.0, 0
         self._gpus = gpu.Watched()
         self.mains: list[int] = []  # whose main threads are asked what they wait for
-
-    def now(self) -> float:
-        return time.time() - self.started
 
     def tick(self) -> None:
         self._ticks += 1
@@ -69,7 +70,7 @@ class Following:
             return
         groups = host.groups_in(self.last) if self.last is not None else []
         closely = self._ticks % CLOSELY_EVERY[self._ticks > AT_FIRST] == 1
-        pids = list(self._handles)
+        pids = [name.pid for name in self._handles]
         apart = pids[APART] if closely and self.now() >= self._apart_due else []
         begun = time.thread_time()
         self.last = host.sample(self.pid, pids, self.folder, self.now(), groups, closely=closely, apart=apart)
@@ -93,34 +94,44 @@ class Following:
         return bool(self._handles)
 
     def alive(self) -> set[int]:
-        """Recorded processes that have not ended."""
-        return set(self._handles) - set(self._ended)
+        """Pids of recorded processes of this node that have not ended."""
+        return {name.pid for name in self.alive_names()}
+
+    def alive_names(self) -> set[RecordingName]:
+        return self._handles.keys() - self._ended.keys()
 
     def _meet_new(self) -> None:
         try:
             names = os.listdir(self.recordings)
         except OSError:
             return
-        for name in names:
-            if name.endswith(".rec") and name not in self._known:
-                self._known.add(name)
-                pid = int(name.rsplit(".", 3)[1])
-                try:
-                    self._handles[pid] = Pidfd(pid)
-                except OSError:
-                    continue
+        for file in names:
+            if file in self._known:
+                continue
+            self._known.add(file)
+            name = recording_name(file)
+            if name is not None and name.node == self._node:  # other nodes have processes of the same number
+                self._meet(name)
+
+    def _meet(self, name: RecordingName) -> None:
+        try:
+            self._handles[name] = handle_on(name.pid, name.started)
+        except ProcessLookupError:  # it has ended, and its pid may be somebody else's by now
+            return
+        if descends(name.pid, self.pid):
+            self.descended.add((name.pid, name.started))
 
     def _note_ended(self) -> None:
-        for pid, handle in list(self._handles.items()):
+        for name, handle in list(self._handles.items()):
             if not handle.ended():
                 continue
             status = handle.status()
-            self._ended[pid] = self._ended.get(pid, 0) + 1
+            self._ended[name] = self._ended.get(name, 0) + 1
             if status is not None:
-                self.journal.gone(Exit(pid=pid, status=status, at=round(self.now(), 3), how="pidfd"))
-            if status is not None or self._ended[pid] > PATIENCE:
+                self.journal.gone(Exit(pid=name.pid, status=status, at=round(self.now(), 3), how="pidfd"))
+            if status is not None or self._ended[name] > PATIENCE:
                 handle.close()
-                del self._handles[pid]
+                del self._handles[name]
 
     def child_ended(self, status: int) -> None:
         """The command itself, whose status the watcher has as its parent."""
@@ -133,3 +144,15 @@ class Following:
         if self.last is not None:
             self.journal.look(host.counters_after(self.last, self.now()))
         self.journal.end(round(self.now(), 3))
+
+
+def descends(pid: int, ancestor: int) -> bool:
+    """Whether a process is, or was started by, another one, directly or not."""
+    seen: set[int] = set()
+    while pid != ancestor:
+        about = kernel.stat(pid)
+        if about is None or about.parent <= 1 or about.parent in seen:
+            return False
+        seen.add(pid)
+        pid = about.parent
+    return True

@@ -35,8 +35,8 @@ BODY = (Kind.BODY, Kind.PASS_END, Kind.CALL, Kind.STAGE, Kind.PHASE)
 class Glances:
     """Of one node."""
 
-    def __init__(self, clock: StallClock, journal: Journal, started: float) -> None:
-        self._clock, self._journal, self._started = clock, journal, started
+    def __init__(self, clock: StallClock, journal: Journal) -> None:
+        self._clock, self._journal = clock, journal
         self._blocked: Counter[tuple[int, str]] = Counter()
         self._every, self._due, self._taken = FIRST, 0.0, 0
         self._looking: subprocess.Popen[bytes] | None = None
@@ -49,7 +49,7 @@ class Glances:
         return self._clock.pids()[:RANKS]
 
     def tick(self, now: float, waits: dict[int, str]) -> None:
-        """`waits`: what each of them was blocked at a moment ago."""
+        """`now`: age of the run in seconds; `waits`: what each of them was blocked at a moment ago."""
         self._finish(now)
         if self._looking is not None or now < self._due or self._taken >= MOST:
             return
@@ -76,9 +76,9 @@ class Glances:
             self._taken = MOST
             return
         kind, _, since = rank.board.newest()
-        begun = now - (time.monotonic() - since / 1e9) - self._started
+        begun = now - (time.monotonic() - since / 1e9)
         self._about = Glance(
-            at=round(now - self._started, 3),
+            at=round(now, 3),
             pid=pid,
             doing=DOING.get(kind, ""),
             since=round(begun, 3),

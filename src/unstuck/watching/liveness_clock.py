@@ -49,13 +49,13 @@ class LivenessClock:
     def moved(self) -> float | None:
         return self._moved
 
-    def stall(self, now: float, started: float, patience: float) -> Stall | None:
+    def stall(self, now: float, age: float, patience: float) -> Stall | None:
         if self._moved is None or self._training is None:
             return None
         return Stall(
             rank=None,
             pid=self._training,
-            since=round(self._moved - started, 3),
+            since=round(age - (now - self._moved), 3),
             seconds=round(now - self._moved, 3),
             doing="standing",
             patience=patience,

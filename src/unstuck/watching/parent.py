@@ -2,41 +2,62 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import shutil
 import signal
 import time
 from collections.abc import Callable, Mapping, Sequence
 
 PASSED_ON = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2}
+ENDING = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT}  # those by which people end a program
+WAITED = PASSED_ON | {signal.SIGCHLD}
+UNKNOWN = 255  # the status of a child that somebody else has reaped
 RESTORED = [signal.SIGPIPE, signal.SIGXFSZ]  # Python ignores these for itself; the command must not
+
+
+def hold_signals() -> set[signal.Signals]:
+    """From now on they wait until they are asked for. Gives back what was blocked before, as the command gets it."""
+    return {signal.Signals(number) for number in signal.pthread_sigmask(signal.SIG_BLOCK, WAITED)}
 
 
 class Child:
     """The running command."""
 
-    def __init__(self, command: Sequence[str], environment: Mapping[str, str], output: int | None = None) -> None:
-        """With `output`, both its streams go there instead."""
-        self._waited = PASSED_ON | {signal.SIGCHLD}
-        before = signal.pthread_sigmask(signal.SIG_BLOCK, self._waited)
+    def __init__(
+        self,
+        command: Sequence[str],
+        environment: Mapping[str, str],
+        output: int | None = None,
+        blocked: set[signal.Signals] | None = None,
+    ) -> None:
+        """With `output`, both its streams go there instead. `blocked`: as `hold_signals` gave it."""
+        before = hold_signals() if blocked is None else blocked
         streams = [] if output is None else [(os.POSIX_SPAWN_DUP2, output, number) for number in (1, 2)]
-        self.pid = os.posix_spawnp(
-            command[0],
-            list(command),
-            dict(environment),
-            file_actions=streams,
-            setsigmask=before,
-            setsigdef=RESTORED,
-        )
+
+        def spawn(words: list[str]) -> int:
+            return os.posix_spawnp(
+                words[0], words, dict(environment), file_actions=streams, setsigmask=before, setsigdef=RESTORED
+            )
+
+        try:
+            self.pid = spawn(list(command))
+        except OSError as error:
+            if error.errno != errno.ENOEXEC:
+                raise
+            # A script without `#!`: like nohup, time and the shells, let sh run it.
+            self.pid = spawn(["/bin/sh", shutil.which(command[0]) or command[0], *command[1:]])
         self.status: int | None = None
+        self.reaped: dict[int, int] = {}  # as PID 1: everybody who has ended, and how
 
     def wait(self, tick: Callable[[], None], every: float) -> int:
         """Until the command ends: signals are dealt with at once, `tick` is called every so many seconds."""
         due = time.monotonic() + every
         while self.status is None:
-            came = signal.sigtimedwait(self._waited, max(due - time.monotonic(), 0.0))
+            came = signal.sigtimedwait(WAITED, max(due - time.monotonic(), 0.0))
             if came is not None and came.si_signo != signal.SIGCHLD:
                 self._pass_on(came)
-            self._reap()
+            self.reap()
             if self.status is None and time.monotonic() >= due:
                 tick()
                 due = time.monotonic() + every
@@ -45,20 +66,37 @@ class Child:
     def _pass_on(self, came: signal.struct_siginfo) -> None:
         """What the terminal sends, the kernel has sent to the whole group; the rest was meant for us alone."""
         if came.si_code <= 0 and self.status is None:
-            os.kill(self.pid, came.si_signo)
+            try:
+                os.kill(self.pid, came.si_signo)
+            except OSError:  # it has another user's rights by now: sudo, for one, passes signals on by itself
+                return
 
-    def _reap(self) -> None:
-        # As PID 1 of a container, orphans are ours too.
+    def reap(self) -> None:
+        """The command; and as PID 1 of a container, whoever has lost his parent."""
+        if os.getpid() == 1:
+            self._reap_all()
+        elif self.status is None:
+            self.status = ended(self.pid)
+
+    def _reap_all(self) -> None:
         while True:
             try:
-                pid, status = os.waitpid(-1 if os.getpid() == 1 else self.pid, os.WNOHANG)
+                pid, status = os.waitpid(-1, os.WNOHANG)
             except ChildProcessError:
                 return
             if pid == 0:
                 return
-            if pid == self.pid:
-                self.status = os.waitstatus_to_exitcode(status)
-                return
+            self.reaped[pid] = os.waitstatus_to_exitcode(status)
+            self.status = self.reaped.get(self.pid)
+
+
+def ended(pid: int) -> int | None:
+    """The status of a child of ours that has ended: an exit code, or a signal as a negative number."""
+    try:
+        found, status = os.waitpid(pid, os.WNOHANG)
+    except ChildProcessError:
+        return UNKNOWN
+    return os.waitstatus_to_exitcode(status) if found else None
 
 
 def exit_code(status: int) -> int:

@@ -1,12 +1,16 @@
-"""Exit statuses of processes that are not our children, which newer kernels (6.15) tell through a pidfd."""
+"""Handles on processes that are not our children: whether they live, how they ended, and a signal to this very one."""
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import os
 import select
 import signal
 import struct
+
+from ..inside.run_folder import process_start
+from ..probes import kernel
 
 _SIZE = 64  # struct pidfd_info, first version
 _GET_INFO = (3 << 30) | (_SIZE << 16) | (0xFF << 8) | 11
@@ -14,14 +18,20 @@ _WANT_EXIT = 1 << 3
 
 
 class Pidfd:
-    """A handle on one process that no reuse of its pid can confuse."""
+    """One process that no reuse of its pid can confuse. Newer kernels (6.15) also tell how it ended."""
 
-    def __init__(self, pid: int) -> None:
+    def __init__(self, pid: int, started: int | None = None) -> None:
+        """`started`: only if the process with this pid was started then. Raises OSError where there is no such one."""
         self.pid = pid
         self._fd = os.pidfd_open(pid)
+        if started is not None and process_start(pid) != started:
+            os.close(self._fd)
+            raise ProcessLookupError(pid)
 
     def ended(self) -> bool:
-        return bool(select.select([self._fd], [], [], 0)[0])
+        waiting = select.poll()  # select() takes no descriptor above 1023
+        waiting.register(self._fd, select.POLLIN)
+        return bool(waiting.poll(0))
 
     def status(self) -> int | None:
         """Exit code, or a signal as a negative number. None: the kernel cannot tell, or nobody has reaped it yet."""
@@ -33,12 +43,49 @@ class Pidfd:
         mask, *_, status = struct.unpack_from("<QQ12I", asked)
         return os.waitstatus_to_exitcode(status) if mask & _WANT_EXIT else None
 
-    def kill(self) -> None:
-        """SIGKILL to this very process, if it still is there."""
+    def send(self, number: signal.Signals) -> None:
+        """A signal to this very process, if it still is there and we may."""
         try:
-            signal.pidfd_send_signal(self._fd, signal.SIGKILL)
+            signal.pidfd_send_signal(self._fd, number)
         except OSError:
             return
 
     def close(self) -> None:
         os.close(self._fd)
+
+
+class ByStart:
+    """The same where no descriptor is to be had: /proc is asked each time whether it still is this process."""
+
+    def __init__(self, pid: int, started: int) -> None:
+        self.pid, self._started = pid, started
+        if self.ended():
+            raise ProcessLookupError(pid)
+
+    def ended(self) -> bool:
+        seen = kernel.stat(self.pid)
+        return seen is None or seen.started != self._started or seen.state in "ZX"
+
+    def status(self) -> int | None:
+        return None
+
+    def send(self, number: signal.Signals) -> None:
+        with contextlib.suppress(OSError):
+            if not self.ended():
+                os.kill(self.pid, number)
+
+    def close(self) -> None:
+        return
+
+
+Handle = Pidfd | ByStart
+
+
+def handle_on(pid: int, started: int) -> Handle:
+    """Raises ProcessLookupError where the process that was started then is gone."""
+    try:
+        return Pidfd(pid, started)
+    except ProcessLookupError:
+        raise
+    except OSError:  # all descriptors are in use, or the kernel is older than 5.3
+        return ByStart(pid, started)

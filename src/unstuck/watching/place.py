@@ -1,26 +1,28 @@
-"""Makes and keeps run folders: where they lie, where their recordings are written, how many stay."""
+"""Makes run folders: where they lie, where their recordings are written, which watcher of a node has them."""
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import os
 import shutil
 import tempfile
 import time
 from pathlib import Path
-from typing import IO
 
 import msgspec
 
 from ..errors import UserError
 from ..inside import run_folder
 from ..inside.format import MAIN_LAYOUT
+from ..inside.redaction import redacted_arguments
 from ..model.evidence import Run
-from ..probes.redaction import redact
+from ..safe_files import PRIVATE_FILE, read_plain, write_private
 
-KEPT_RUNS = 50
 # File systems on which reserved space is there when it is written to. Elsewhere a full disk would kill with SIGBUS.
 RESERVING = {"ext2", "ext3", "ext4", "xfs", "jfs", "f2fs", "tmpfs", "overlay"}
+TRIES, APART = 10, 0.02  # somebody who only asks whether a lock is held has it for a moment
+LOCK_SIZE = 64  # bytes: written over as a whole
 
 
 def make(base: Path, command: list[str]) -> tuple[Path, Path]:
@@ -29,7 +31,7 @@ def make(base: Path, command: list[str]) -> tuple[Path, Path]:
         folder = Path(run_folder.make(str(base), command))
         recordings = folder / "recordings"
         if file_system(folder) not in RESERVING:
-            recordings = Path(tempfile.mkdtemp(prefix="unstuck-"))
+            recordings = _on_a_local_disk(folder)
         _try_to_reserve(recordings)
     except OSError as error:
         remedy = "the command runs unrecorded; --run-dir DIR names another place"
@@ -37,59 +39,132 @@ def make(base: Path, command: list[str]) -> tuple[Path, Path]:
     return folder, recordings
 
 
+def discard(folder: Path, recordings: Path) -> None:
+    """The command could not be started: the folder that was made for it goes, unless others of its run use it."""
+    for path in (*([recordings] if recordings.parent != folder else []), folder / "recordings"):
+        with contextlib.suppress(OSError):
+            os.rmdir(path)
+    if not (folder / "recordings").exists():
+        for name in (run_folder.MARK, f"recordings-{os.uname().nodename}.at"):
+            with contextlib.suppress(OSError):
+                os.unlink(folder / name)
+    with contextlib.suppress(OSError):
+        os.rmdir(folder)
+
+
 def describe(folder: Path, command: list[str], pid: int | None) -> Run:
-    """Write run.json. Nodes of one run share it: the first one writes."""
+    """Write run.json. Nodes of one run share it: the first one writes, and its next attempt writes its pid."""
     run = Run(
-        id=folder.name,
-        folder=str(folder),
-        command=redact(command),
+        id=text(folder.name),
+        folder=text(folder),
+        command=[text(word) for word in redacted_arguments(command)],
         started=time.time(),
         host=os.uname().nodename,
-        cwd=str(Path.cwd()),
+        cwd=_working_folder(),
         pid=pid,
     )
+    file = folder / "run.json"
     try:
-        with (folder / "run.json").open("xb") as file:
-            file.write(msgspec.json.format(msgspec.json.encode(run), indent=1))
+        fd = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, PRIVATE_FILE)
     except FileExistsError:
-        return msgspec.json.decode((folder / "run.json").read_bytes(), type=Run)
+        return _described_before(file, run)
+    with os.fdopen(fd, "wb") as opened:
+        opened.write(_encoded(run))
     return run
 
 
-def elect(folder: Path) -> IO[bytes] | None:
-    """The lock of this node's one watcher, held for as long as the file stays open. None: somebody has it."""
-    lock = (folder / f"watch-{os.uname().nodename}.lock").open("ab")
+def note_end(folder: Path, run: Run, status: int | None) -> None:
+    """Write how the command ended. Only the node that began the run knows its status."""
+    if run.host == os.uname().nodename:
+        write_private(folder / "run.json", _encoded(msgspec.structs.replace(run, status=status)))
+
+
+def _described_before(file: Path, run: Run) -> Run:
     try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        lock.close()
-        return None
-    return lock
+        first = msgspec.json.decode(read_plain(file), type=Run)
+    except (OSError, msgspec.DecodeError):  # another node is writing it at this moment
+        return run
+    if first.host != run.host or first.pid == run.pid:
+        return first
+    again = msgspec.structs.replace(first, pid=run.pid, command=run.command, cwd=run.cwd, status=None)
+    write_private(file, _encoded(again))
+    return again
+
+
+def _encoded(run: Run) -> bytes:
+    return msgspec.json.format(msgspec.json.encode(run), indent=1)
+
+
+def text(path: str | Path) -> str:
+    """As it can be written into JSON: a name on this system may be no UTF-8."""
+    return os.fsencode(path).decode("utf-8", "backslashreplace")
+
+
+def _working_folder() -> str:
+    try:
+        return text(Path.cwd())
+    except OSError:  # it has been removed
+        return ""
+
+
+class Lock:
+    """The word of this node's one watcher, held for as long as it lives."""
+
+    def __init__(self, fd: int | None) -> None:
+        self._fd = fd
+        self._write(run_folder.WATCHING)
+
+    def _write(self, state: bytes) -> None:
+        pid = os.getpid()
+        words = [state, *(str(word).encode() for word in (run_folder.life(), pid, run_folder.process_start(pid) or 0))]
+        if self._fd is not None:
+            with contextlib.suppress(OSError):
+                os.pwrite(self._fd, b" ".join(words).ljust(LOCK_SIZE - 1) + b"\n", 0)
+
+    def end(self) -> None:
+        """From now on the run is over for this node."""
+        self._write(run_folder.ENDED)
+        self.close()
+
+    def close(self) -> None:
+        if self._fd is not None:
+            os.close(self._fd)
+            self._fd = None
+
+
+def elect(folder: Path) -> Lock | None:
+    """The lock of this node's one watcher. None: another has it. Where nothing can be locked, watching goes on."""
+    path = folder / run_folder.lock_name(os.uname().nodename)
+    try:
+        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, PRIVATE_FILE)
+    except OSError:
+        return Lock(None)
+    for _ in range(TRIES):
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return Lock(fd)
+        except BlockingIOError:
+            time.sleep(APART)
+        except OSError:  # Lustre without -o flock, NFS without lockd: the owner that is written down has to do
+            if not run_folder.is_held(fd, os.pread(fd, LOCK_SIZE, 0).split()):
+                return Lock(fd)
+            break
+    os.close(fd)
+    return None
 
 
 def bring_home(recordings: Path, folder: Path) -> None:
     """Copy recordings that lie on a local disk into the run folder. Readers never see half a copy."""
     home = folder / "recordings"
     for path in recordings.iterdir() if recordings != home else ():
-        copy = home / f".{path.name}"
-        shutil.copyfile(path, copy)
-        copy.replace(home / path.name)
-
-
-def forget_old_runs(base: Path, keep: int = KEPT_RUNS) -> None:
-    """Remove the oldest runs beyond the limit; only folders that are runs, and none that is being watched."""
-    runs = sorted(base.glob("*/run.json"), key=lambda path: path.stat().st_mtime)
-    for path in runs[: max(len(runs) - keep, 0)]:
-        lock = elect(path.parent)
-        if lock is not None:
-            lock.close()
-            shutil.rmtree(path.parent, ignore_errors=True)
+        if path.suffix in (".rec", ".stacks", ".flight") or path.name.startswith("unrecorded-"):
+            write_private(home / path.name, read_plain(path))
 
 
 def file_system(folder: Path) -> str:
     """Type of the file system a folder lies on, by the longest mount point above it."""
     best, kind = "", ""
-    for line in Path("/proc/self/mountinfo").read_text().splitlines():
+    for line in Path("/proc/self/mountinfo").read_text(errors="surrogateescape").splitlines():
         before, _, after = line.partition(" - ")
         point = before.split()[4]
         inside = point == "/" or folder == Path(point) or Path(point) in folder.parents
@@ -98,10 +173,42 @@ def file_system(folder: Path) -> str:
     return kind
 
 
+def _on_a_local_disk(folder: Path) -> Path:
+    """Where space cannot be reserved: one folder for all launchers of this node.
+
+    The run folder says where that is, for whoever looks before it is brought home.
+    """
+    note = folder / f"recordings-{os.uname().nodename}.at"
+    for _ in range(TRIES):
+        try:
+            fd = os.open(note, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, PRIVATE_FILE)
+        except FileExistsError:
+            known = Path(os.fsdecode(read_plain(note, largest=4096)))
+            if run_folder.kind_of(str(known)) is not None:
+                return known
+            time.sleep(APART)  # it is being written at this moment
+            continue
+        with os.fdopen(fd, "wb") as file:
+            recordings = Path(tempfile.mkdtemp(prefix="unstuck-"))
+            run_folder.mark(str(recordings), "recordings")
+            file.write(os.fsencode(recordings))
+        return recordings
+    write_private(note, b"")  # the machine was started anew, and its temporary files are gone
+    note.unlink()
+    return _on_a_local_disk(folder)
+
+
+def leave_local_disk(recordings: Path, folder: Path) -> None:
+    """Everything is home: the local folder goes."""
+    if recordings.parent != folder:
+        shutil.rmtree(recordings, ignore_errors=True)
+        (folder / f"recordings-{os.uname().nodename}.at").unlink(missing_ok=True)
+
+
 def _try_to_reserve(recordings: Path) -> None:
     """What a recorded process will do, done once before it matters."""
     path = recordings / f".reserve-{os.getpid()}"
-    fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, PRIVATE_FILE)
     try:
         os.posix_fallocate(fd, 0, MAIN_LAYOUT.size())
     finally:

@@ -1,72 +1,42 @@
-"""`unstuck run`: records a command from its first process to its last, then judges it."""
+"""`unstuck run`: starts a command, has it watched by a process beside it, and gives back the command's exit code.
+
+The promise is kept here. This process is the command's plain parent: it waits, passes signals on and returns the exit
+code. All that looks, writes, judges and speaks happens in another process, the watcher: no error, hang or lack of
+memory in it can reach the command or change its code.
+"""
 
 from __future__ import annotations
 
+import errno
 import os
-import shutil
-import sys
+import signal
 import time
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
-from typing import Protocol
-
-import msgspec
+from typing import TypeVar
 
 from ..errors import UserError
 from ..inside import run_folder
 from ..logs.files import stamp
-from ..logs.folder import LogFolder, refusal
-from ..logs.line import Line
+from ..logs.folder import refusal
 from ..logs.quiet import Output
 from ..logs.settings import Settings
-from ..logs.writer import Logs
-from ..model.evidence import Run
-from ..model.report import Report
-from ..probes import tree
+from ..probes import kernel
 from . import place
-from .following import TICK, Following
-from .foresight import Foresight
-from .glances import Glances
-from .parent import Child, exit_code
-from .stalls import Options, Stalls
-from .stopping import EXIT_CODE, Stopping
+from .beside import Beside
+from .fence import speak
+from .following import TICK, descends
+from .parent import Child, exit_code, hold_signals
+from .stalls import Options
+from .stopping import EXIT_CODE
+from .watcher import Teller, Watcher
 
-
-class Teller(Protocol):
-    """Who speaks to the user, and how, is not the watcher's business."""
-
-    def stall(self, report: Report, folder: Path) -> None: ...
-    def say(self, line: str) -> None: ...
-    def end(self, report: Report, folder: Path) -> None: ...
-    def line(self, line: Line) -> None: ...
-
-
-class Logged:
-    """The same, and into the run's logs."""
-
-    def __init__(self, teller: Teller, folder: LogFolder) -> None:
-        self._teller, self._folder = teller, folder
-
-    def stall(self, report: Report, folder: Path) -> None:
-        self._folder.report(report)
-        self._teller.stall(report, folder)
-
-    def say(self, line: str) -> None:
-        self._folder.say(line)
-        self._teller.say(line)
-
-    def end(self, report: Report, folder: Path) -> None:
-        self._folder.report(report)
-        self._folder.close(time.time())
-        self._teller.end(report, folder)
-
-    def line(self, line: Line) -> None:
-        self._teller.line(line)
-
-
+T = TypeVar("T")
 BOOTSTRAP = str(Path(run_folder.__file__).parent / "bootstrap")
 
 
-def environment(folder: Path, recordings: Path) -> dict[str, str]:
+def environment(folder: Path, recordings: Path, watcher: int) -> dict[str, str]:
     """The command's environment: our folder in front of PYTHONPATH, and where to record."""
     inherited = {name: value for name, value in os.environ.items() if name not in (run_folder.RUNS, run_folder.WATCHER)}
     return {
@@ -74,7 +44,7 @@ def environment(folder: Path, recordings: Path) -> dict[str, str]:
         "PYTHONPATH": python_path(),
         run_folder.FOLDER: str(folder),
         run_folder.RECORDINGS: str(recordings),
-        run_folder.WATCHER_PID: str(os.getpid()),
+        run_folder.WATCHER_PID: str(watcher),
     }
 
 
@@ -84,35 +54,93 @@ def python_path() -> str:
     return os.pathsep.join([BOOTSTRAP, *before])
 
 
-def run_recorded(command: list[str], base: Path, teller: Teller, options: Options, settings: Settings) -> int:
-    """Run it, watch it, judge it; give back the exit code of the command, or that of a run that had to be stopped."""
-    folder, recordings = place.make(base, command)
-    place.forget_old_runs(base)
-    lock = place.elect(folder)
+def run_recorded(
+    command: list[str], base: Path, teller: Teller, options: Options, settings: Settings, *, apart: bool = True
+) -> int:
+    """Run it, have it watched and judged; give back its exit code, or that of a run that had to be stopped.
+
+    `apart`: the watcher is a process of its own. Trials, whose exit code is nobody's, are watched by their parent.
+    Raises UserError where nothing can be recorded: nothing has been started then.
+    """
+    _take_numbers_of_closed_streams()
+    folder, recordings = _fenced(base, lambda: place.make(base, command))
     output = quiet_output(folder / "logs") if settings.quiet else None
-    child = start(command, environment(folder, recordings), output)
-    run = place.describe(folder, command, child.pid)
-    if lock is None:  # another launcher on this node watches this run: this one only records
-        return exit_code(child.wait(lambda: None, every=60.0))
-    written = LogFolder(str(folder / "logs"), run, settings, run.started)
-    if settings.quiet and output is None:
-        written.give_up()  # it was said why
-    logs = Logs(written, str(recordings), teller.line if output else None)
-    if output is not None:
-        teller.say(f"Monitor logs with: tail -f {written.main_log} {output.path}")
-    told = Logged(teller, written)
-    watch = Watch(folder, recordings, child.pid, run.started, told, options, logs)
-    watch.tick()
-    status = child.wait(watch.tick, every=TICK)
-    watch.close()
+    path = None if output is None else output.path
+    watcher = _fenced(base, lambda: Watcher(folder, recordings, teller, options, settings, path))
+    blocked = hold_signals()
+    beside = Beside.started(watcher, command) if apart else None
+    pid = beside.pid if beside is not None else os.getpid()
+    try:
+        child = start(command, environment(folder, recordings, pid), output, blocked)
+    except SystemExit:
+        if beside is not None:
+            beside.close()
+        place.discard(folder, recordings)
+        raise
+    if beside is None:
+        return _watched_here(watcher, child, command, output)
+    return _watched_beside(beside, child, output)
+
+
+def _fenced(base: Path, step: Callable[[], T]) -> T:
+    """What has to work before the command is started. Whatever goes wrong, the command has to run."""
+    try:
+        return step()
+    except UserError:
+        raise
+    except Exception as error:
+        remedy = "the command runs unrecorded; --run-dir DIR names another place"
+        raise UserError(f"no recording in {base} ({type(error).__name__}: {error})", remedy) from error
+
+
+def _watched_here(watcher: Watcher, child: Child, command: list[str], output: Output | None) -> int:
+    watches = watcher.begin(command, child.pid)
+    status = child.wait(watcher.tick if watches else lambda: None, every=TICK if watches else 60.0)
     if output is not None:
         output.finish()
-    watch.following.child_ended(status)
-    watch.following.finish()
-    written.ended(status, time.time())
-    stopped = watch.stalls.report if watch.stopping is not None else None
-    finish(folder, recordings, run, status, told, stopped)
-    return exit_code(status) if watch.stopping is None else EXIT_CODE
+    if watches:
+        watcher.finish(status)
+    return EXIT_CODE if watcher.stopped else exit_code(status)
+
+
+def _watched_beside(beside: Beside, child: Child, output: Output | None) -> int:
+    beside.send({"pid": child.pid})
+    status = child.wait(lambda: beside.look(child), every=60.0)
+    with suppress(OSError):
+        if output is not None:
+            output.finish()
+    beside.send({"status": status})
+    beside.wait(child)
+    return EXIT_CODE if beside.stopped else exit_code(status)
+
+
+def run_plainly(command: list[str]) -> int:
+    """The same without a recording: it was switched off, or there is no place for one."""
+    blocked = hold_signals()
+    return exit_code(start(command, dict(os.environ), None, blocked).wait(lambda: None, every=60.0))
+
+
+def around() -> str | None:
+    """The folder of an `unstuck run` that this one runs under, and that watches still: one recording is enough."""
+    folder, watcher = (os.environ.get(name, "") for name in (run_folder.FOLDER, run_folder.WATCHER_PID))
+    seen = kernel.stat(int(watcher)) if folder and watcher.isdigit() else None
+    # The watcher stands beside the command, or is its parent.
+    under = seen is not None and (descends(os.getpid(), seen.parent) or descends(os.getpid(), int(watcher)))
+    return folder if under else None
+
+
+def start(command: list[str], variables: dict[str, str], output: Output | None, blocked: set[signal.Signals]) -> Child:
+    """As a shell does: 127 for a command that is not there, 126 for one that cannot be run."""
+    try:
+        return Child(command, variables, None if output is None else output.fd, blocked)
+    except OSError as error:
+        missing = error.errno == errno.ENOENT
+        reasons = {errno.ENOENT: "command not found", errno.EACCES: "permission denied"}
+        speak(f"{command[0]}: {reasons.get(error.errno or 0, error.strerror)}", "unstuck: ")
+        raise SystemExit(127 if missing else 126) from None
+    finally:
+        if output is not None:
+            output.started()
 
 
 def quiet_output(folder: Path) -> Output | None:
@@ -121,107 +149,12 @@ def quiet_output(folder: Path) -> Output | None:
     try:
         return Output(str(path))
     except OSError as error:
-        print(refusal(str(folder), error), file=sys.stderr)
+        speak(refusal(str(folder), error), "")
         return None
 
 
-class Watch:
-    """Everything that is done about a running command, twice a second."""
-
-    def __init__(
-        self,
-        folder: Path,
-        recordings: Path,
-        pid: int,
-        started: float,
-        teller: Teller,
-        options: Options,
-        logs: Logs,
-    ) -> None:
-        self.following = Following(folder, recordings, pid, started)
-        self.stalls = Stalls(folder, recordings, pid, options, teller.stall, teller.say)
-        self._foresight = Foresight(folder, teller.say)
-        self._glances = Glances(self.stalls.recorded, self.following.journal, started)
-        self.stopping: Stopping | None = None
-        self._logs = logs
-        self._gave_up = False
-        self._pid = pid
-        self._started = started
-
-    def tick(self) -> None:
-        self.following.mains = self._glances.mains()
-        self.following.tick()
-        self._write_logs()
-        if self.stopping is not None:
-            self.stopping.tick()
-            return
-        self.stalls.tick(self._started, self.following.alive())
-        last = self.following.last
-        self._glances.tick(time.time(), {one.pid: one.waits for one in last.processes} if last else {})
-        if self.stalls.report is None:
-            self._foresight.tick(self.following.now(), self.stalls.ranks(), begun=self.stalls.recorded.begun())
-        if self.stalls.wants_stop:
-            self.stopping = Stopping(self._pid, self.following.alive() | set(tree.Tree().below(self._pid)))
-
-    def close(self) -> None:
-        self.stalls.close()
-        self._foresight.close()
-        self._glances.close()
-        if self.stopping is not None:
-            self.stopping.force()
-        self._write_logs(final=True)
-
-    def _write_logs(self, *, final: bool = False) -> None:
-        """A log is no reason to stop watching, whatever a recording holds."""
-        alive = set() if final else self.following.alive()
-        try:
-            if not self._gave_up:
-                self._logs.tick(time.time(), alive, self.following.last, final=final)
-        except Exception as error:  # noqa: BLE001
-            self._gave_up = True
-            text = f"the logs end early ({type(error).__name__}: {error}); the run goes on"
-            print(f"unstuck: {text}", file=sys.stderr)
-            self._logs.folder.say(text)
-
-
-def run_plainly(command: list[str]) -> int:
-    """The same without a recording: it was switched off, or there is no place for one."""
-    return exit_code(start(command, os.environ.copy()).wait(lambda: None, every=60.0))
-
-
-def start(command: list[str], variables: dict[str, str], output: Output | None = None) -> Child:
-    try:
-        return Child(command, variables, None if output is None else output.fd)
-    except FileNotFoundError:
-        print(f"unstuck: {command[0]}: command not found", file=sys.stderr)
-        raise SystemExit(127) from None
-    except PermissionError:
-        print(f"unstuck: {command[0]}: permission denied", file=sys.stderr)
-        raise SystemExit(126) from None
-    finally:
-        if output is not None:
-            output.started()
-
-
-def finish(
-    folder: Path, recordings: Path, run: Run, status: int | None, teller: Teller, stopped: Report | None = None
-) -> None:
-    """Write the status down, judge the run, and pass the report on. Nothing here may change the exit code.
-
-    A run that was stopped was judged before: how it died says nothing more.
-    """
-    # Not before the signals are blocked: numpy starts threads, which would take them and die of them.
-    from ..diagnose import diagnose
-
-    try:
-        place.bring_home(recordings, folder)
-        if recordings.parent != folder:
-            shutil.rmtree(recordings, ignore_errors=True)
-        ended = msgspec.structs.replace(run, status=status)
-        (folder / "run.json").write_bytes(msgspec.json.format(msgspec.json.encode(ended), indent=1))
-        report = stopped or diagnose(folder)
-        (folder / "report.json").write_bytes(msgspec.json.encode(report))
-    except (OSError, UserError) as error:
-        print(f"unstuck: the run could not be judged ({error})", file=sys.stderr)
-        return
-    teller.end(msgspec.structs.replace(report, evidence=str(folder / "report.json")), folder)
+def _take_numbers_of_closed_streams() -> None:
+    """A stream that was closed stays closed for the command, but no file of ours may get its number."""
+    while (fd := os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)) <= 2:
+        pass
+    os.close(fd)

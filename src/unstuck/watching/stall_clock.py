@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Collection
 from pathlib import Path
 
 from ..inside import format as f
-from ..inside.format import Kind
+from ..inside.format import Kind, RecordingName, recording_name
 from ..model.look import Stall
 from .boards import Board
 
@@ -61,10 +62,11 @@ class StallClock:
         self._boards: dict[str, Board] = {}
         self._ranks: dict[int, Rank] = {}
 
-    def tick(self, now: float, alive: set[int]) -> None:
+    def tick(self, now: float, alive: Collection[RecordingName]) -> None:
+        """`now` in seconds of watching; `alive`: recorded processes of this node that have not ended."""
         self._meet(alive)
         for name, board in list(self._boards.items()):
-            if board.pid not in alive:
+            if recording_name(name) not in alive:
                 board.close()
                 del self._boards[name]
                 self._ranks.pop(board.pid, None)
@@ -98,8 +100,8 @@ class StallClock:
         """When any rank last got on: a run gets on for as long as one of its ranks does. None: there is none yet."""
         return max((rank.moved for rank in self._ranks.values()), default=None)
 
-    def stall(self, now: float, started: float, patience: float) -> Stall | None:
-        """The rank that got on last, and for how long even it has not."""
+    def stall(self, now: float, age: float, patience: float) -> Stall | None:
+        """The rank that got on last, and for how long even it has not. `age`: of the run, in seconds."""
         if not self._ranks:
             return None
         pid, rank = max(self._ranks.items(), key=lambda one: one[1].moved)
@@ -107,20 +109,20 @@ class StallClock:
         return Stall(
             rank=rank.board.rank(),
             pid=pid,
-            since=round(rank.moved - started, 3),
+            since=round(age - (now - rank.moved), 3),
             seconds=round(now - rank.moved, 3),
             doing=DOING.get(kind, ""),
             usual=rank.board.usual(kind, key) if kind else None,
             patience=patience,
         )
 
-    def _meet(self, alive: set[int]) -> None:
+    def _meet(self, alive: Collection[RecordingName]) -> None:
         try:
             names = os.listdir(self._recordings)
         except OSError:
             return
         for name in names:
-            if name.endswith(".rec") and name not in self._boards and int(name.rsplit(".", 3)[1]) in alive:
+            if name not in self._boards and recording_name(name) in alive:
                 try:
                     self._boards[name] = Board(self._recordings / name)
                 except (OSError, ValueError):

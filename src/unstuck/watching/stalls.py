@@ -7,15 +7,17 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import IO, NamedTuple
 
 import msgspec
 
+from ..inside.format import RecordingName
 from ..model.doing import CHECKPOINT
 from ..model.look import Stall
 from ..model.report import Report, Symptom
+from .clock import WatchedTime
 from .liveness_clock import LivenessClock
 from .stall_clock import LEAST, StallClock, limit
 
@@ -56,6 +58,7 @@ class Stalls:
         self._folder = folder
         self._recorded = StallClock(recordings)
         self._outside = LivenessClock(pid)
+        self._watched = WatchedTime()
         self._clock: StallClock | LivenessClock = self._outside
         self._options = options
         self._tell = tell
@@ -71,8 +74,9 @@ class Stalls:
         self.report: Report | None = None  # the cause of the stall that goes on
         self.wants_stop = False
 
-    def tick(self, started: float, alive: set[int]) -> None:
-        now = time.time()
+    def tick(self, age: float, alive: Collection[RecordingName]) -> None:
+        """`age`: of the run, in seconds; `alive`: recorded processes that have not ended."""
+        now = self._watched.tick()
         self._recorded.tick(now, alive)
         self._choose_clock(now)
         moved = self._clock.moved()
@@ -83,7 +87,7 @@ class Stalls:
         least = LEAST if self._options.after is None else min(LEAST, self._options.after)
         if now - moved < least and self._looking is None:
             return
-        stall = self._clock.stall(now, started, self._options.patience)
+        stall = self._clock.stall(now, age, self._options.patience)
         if stall is None:
             return
         self._finish_looking(stall)
@@ -99,7 +103,7 @@ class Stalls:
     def ranks(self) -> int:
         """Main processes that are alive, recorded, and get on."""
         moved = self._recorded.moved()
-        return self._recorded.ranks() if moved is not None and time.time() - moved < LEAST / 2 else 0
+        return self._recorded.ranks() if moved is not None and self._watched.now - moved < LEAST / 2 else 0
 
     def _choose_clock(self, now: float) -> None:
         """Progress where it is recorded; else whether anything moves."""

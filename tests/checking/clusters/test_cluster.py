@@ -21,7 +21,7 @@ from unstuck.errors import UserError
 pytestmark = pytest.mark.scenario
 
 
-@pytest.mark.parametrize("way", ["ray", pytest.param("client", marks=pytest.mark.variant)])
+@pytest.mark.parametrize("way", ["ray", pytest.param("client", marks=pytest.mark.calm)])
 def test_nodes_that_never_heard_of_unstuck_see_what_this_machine_sees(tmp_path, head, way):
     given = tasks(some_files(tmp_path), wish=Wish(decode=True, digests=True, algorithm="sha256"))
 
@@ -31,7 +31,7 @@ def test_nodes_that_never_heard_of_unstuck_see_what_this_machine_sees(tmp_path, 
     assert len([one for one in there if one.file.faults]) == 3
 
 
-@pytest.mark.variant
+@pytest.mark.calm
 def test_paths_are_those_that_were_asked_for(tmp_path, head, monkeypatch):
     shard(tmp_path / "one.tar")
     monkeypatch.chdir(tmp_path)
@@ -41,7 +41,7 @@ def test_paths_are_those_that_were_asked_for(tmp_path, head, monkeypatch):
     assert [(one.file.path, one.file.samples) for one in reads] == [("one.tar", 20)]
 
 
-@pytest.mark.variant
+@pytest.mark.calm
 def test_what_a_manifest_has_of_a_file_is_compared_there(tmp_path, head, monkeypatch):
     shard(tmp_path / "one.tar")
     monkeypatch.chdir(tmp_path)
@@ -63,7 +63,7 @@ def test_addresses_are_read_where_the_task_runs(tmp_path, head, storage):
     assert moved == 2 * (tmp_path / "large.tar").stat().st_size
 
 
-@pytest.mark.variant
+@pytest.mark.calm
 def test_a_file_that_a_node_does_not_have_is_unread_and_not_damaged(tmp_path, head):
     reads, moved = read_by(Cluster("ray"), tasks([str(tmp_path / "elsewhere.tar")]))
 
@@ -98,7 +98,7 @@ def test_a_file_that_kills_every_reader_is_named_and_the_others_of_its_task_are_
     assert "SIGKILL" in reads[1].file.faults[0].what
 
 
-@pytest.mark.variant
+@pytest.mark.calm
 def test_a_file_whose_ray_worker_is_killed_every_time_is_given_up_without_being_blamed(tmp_path, head, storage):
     paths = [f"{storage.address}/{Path(large(tmp_path / f'{number}.tar')).name}" for number in range(2)]
     storage.victim, storage.deadly = parent, Counter({"0.tar": 99})
@@ -110,7 +110,7 @@ def test_a_file_whose_ray_worker_is_killed_every_time_is_given_up_without_being_
     assert (reads[1].file.samples, reads[1].file.unread) == (12, "")
 
 
-@pytest.mark.variant
+@pytest.mark.calm
 def test_files_of_a_node_that_goes_away_are_read_elsewhere(tmp_path, python, head, storage):
     paths = [f"{storage.address}/{Path(large(tmp_path / f'{number}.tar')).name}" for number in range(4)]
     storage.slow = {"0.tar", "1.tar", "2.tar"}
@@ -132,7 +132,7 @@ def test_files_of_a_node_that_goes_away_are_read_elsewhere(tmp_path, python, hea
     assert moved == sum(one.file.size for one in reads)
 
 
-@pytest.mark.variant
+@pytest.mark.calm
 def test_a_cluster_that_goes_away_is_one_clear_line(tmp_path, python, monkeypatch, storage):
     monkeypatch.setenv("RAY_gcs_rpc_server_reconnect_timeout_s", "5")  # Ray's own patience, 60 s
     head = Head(python)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import re
@@ -41,16 +42,17 @@ def test_without_ray_it_says_how_to_get_it(monkeypatch):
 
 
 def test_a_port_that_nobody_listens_at_is_refused_at_once():
+    importlib.import_module("ray")  # which takes its time
     address = f"ray://127.0.0.1:{free_port()}"
     began = time.monotonic()
 
     with pytest.raises(UserError, match=f"no Ray cluster answers at {address}: Connection refused"):
         Cluster(address).__enter__()
 
-    assert time.monotonic() - began < 15
+    assert time.monotonic() - began < 25  # Ray itself tries for 30 s and more
 
 
-@pytest.mark.variant
+@pytest.mark.calm
 def test_a_port_that_says_nothing_is_given_up(monkeypatch):
     monkeypatch.setenv("RAY_CLIENT_INITIAL_CONNECTION_TIMEOUT_S", "1")  # Ray's own patience, 30 s in all
     monkeypatch.setenv("RAY_CLIENT_MAX_CONNECTION_TIMEOUT_S", "1")
@@ -63,7 +65,7 @@ def test_a_port_that_says_nothing_is_given_up(monkeypatch):
             Cluster(address).__enter__()
 
 
-@pytest.mark.variant
+@pytest.mark.calm
 def test_a_cluster_that_is_no_longer_there_is_refused(monkeypatch):
     address = f"127.0.0.1:{free_port()}"
     monkeypatch.setenv("RAY_ADDRESS", address)
@@ -72,14 +74,14 @@ def test_a_cluster_that_is_no_longer_there_is_refused(monkeypatch):
         Cluster("ray").__enter__()
 
 
-@pytest.mark.variant
+@pytest.mark.calm
 def test_a_cluster_without_a_free_processor_is_refused_and_whoever_has_them_goes_on(tmp_path, head, storage):
     storage.slow = {Path(large(tmp_path / f"{number}.tar")).name for number in range(2)}
     given, reads = tasks([f"{storage.address}/{name}" for name in sorted(storage.slow)], together=1), []
     first = threading.Thread(target=lambda: reads.extend(read_by(Cluster("ray"), given)[0]))
     first.start()
     for _ in given:
-        assert storage.waiting.acquire(timeout=60)
+        assert storage.waiting.acquire(timeout=120)
 
     with pytest.raises(UserError, match="the Ray cluster has 2 CPUs and none was free for 3 s"):
         Cluster("ray", patience=3).__enter__()
@@ -125,7 +127,7 @@ def nothing_left_in(folder):
     eventually(lambda: not any(mentions(one, folder) for one in psutil.process_iter()), 10)
 
 
-@pytest.mark.variant
+@pytest.mark.calm
 def test_a_cluster_of_our_own_does_its_work_in_silence_and_leaves_nothing(tmp_path, script, own_folder):
     path = shard(tmp_path / "one.tar")
 
@@ -135,7 +137,7 @@ def test_a_cluster_of_our_own_does_its_work_in_silence_and_leaves_nothing(tmp_pa
     nothing_left_in(own_folder)
 
 
-@pytest.mark.variant
+@pytest.mark.calm
 def test_where_no_cluster_runs_one_is_started(tmp_path, script, own_folder):
     """In a namespace of its own: on this machine another test may have one."""
     needs_root("unshare")
@@ -162,47 +164,47 @@ def test_the_command_prints_its_report_and_nothing_of_ray(tmp_path, unstuck):
 def test_ctrl_c_ends_a_cluster_of_our_own(tmp_path, script, own_folder, storage):
     storage.slow = {Path(large(tmp_path / "slow.tar")).name}
     process = started(script, own_folder, "ray://local", f"{storage.address}/slow.tar")
-    assert storage.waiting.acquire(timeout=60)
+    assert storage.waiting.acquire(timeout=120)
 
     os.killpg(process.pid, signal.SIGINT)
 
-    assert process.communicate(timeout=30)[1].endswith("KeyboardInterrupt\n")
+    assert process.communicate(timeout=120)[1].endswith("KeyboardInterrupt\n")
     nothing_left_in(own_folder)
 
 
-@pytest.mark.variant
+@pytest.mark.calm
 def test_ctrl_c_while_a_cluster_starts_leaves_nothing(tmp_path, script, own_folder):
     process = started(script, own_folder, "ray://local", "none.tar")
     eventually(lambda: any(one.name() == "raylet" for one in psutil.process_iter() if mentions(one, own_folder)), 60)
 
     os.killpg(process.pid, signal.SIGINT)
 
-    assert process.communicate(timeout=30)[1].endswith("KeyboardInterrupt\n")
+    assert process.communicate(timeout=120)[1].endswith("KeyboardInterrupt\n")
     nothing_left_in(own_folder)
 
 
-@pytest.mark.variant
+@pytest.mark.calm
 def test_a_check_that_is_killed_takes_its_cluster_along(tmp_path, script, own_folder, storage):
     storage.slow = {Path(large(tmp_path / "slow.tar")).name}
     process = started(script, own_folder, "ray://local", f"{storage.address}/slow.tar")
-    assert storage.waiting.acquire(timeout=60)
+    assert storage.waiting.acquire(timeout=120)
 
     process.kill()
 
-    process.communicate(timeout=30)
+    process.communicate(timeout=120)
     eventually(lambda: not os.listdir(own_folder), 20)
     nothing_left_in(own_folder)
 
 
-@pytest.mark.variant
+@pytest.mark.calm
 def test_ctrl_c_leaves_a_cluster_that_was_there_and_frees_it(tmp_path, script, head, own_folder, storage):
     storage.slow = {Path(large(tmp_path / f"{number}.tar")).name for number in range(2)}
     process = started(script, own_folder, "ray", *(f"{storage.address}/{name}" for name in storage.slow))
     for _ in storage.slow:
-        assert storage.waiting.acquire(timeout=60)
+        assert storage.waiting.acquire(timeout=120)
 
     os.killpg(process.pid, signal.SIGINT)
-    process.communicate(timeout=30)
+    process.communicate(timeout=120)
 
     assert read_by(Cluster("ray", patience=10), tasks([shard(tmp_path / "next.tar")]))[0][0].file.samples == 20
     assert head.process.poll() is None

@@ -11,7 +11,8 @@ from typing import Any
 import msgspec
 
 from ...model.checked import Texts
-from ..noting import Notes, clean
+from ...wording.printable import shortened
+from ..noting import Notes
 from .json_text import Wrong, breaks_off, hole, wrong
 from .lines import Block
 
@@ -47,7 +48,7 @@ class _Column:
         self.blanks += texts.count("") + sum(map(str.isspace, texts))
 
     def told(self) -> Texts:
-        return Texts(clean(self.key), self.documents, self.nulls, self.blanks, self.characters)
+        return Texts(shortened(self.key), self.documents, self.nulls, self.blanks, self.characters)
 
 
 class Records:
@@ -133,7 +134,7 @@ class Records:
         self._known, self._objects = True, isinstance(record, dict)
         if not isinstance(record, dict):
             return
-        kinds = {clean(key): KINDS[type(value)] for key, value in list(record.items())[:COLUMNS]}
+        kinds = {shortened(key): KINDS[type(value)] for key, value in list(record.items())[:COLUMNS]}
         self._notes.facts(columns=kinds)
         texts = [key for key, value in record.items() if isinstance(value, str | None) and not ODD.search(key)][:TEXTS]
         self._columns = [_Column(key) for key in texts]

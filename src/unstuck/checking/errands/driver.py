@@ -15,8 +15,8 @@ from pathlib import Path
 import psutil
 
 from ...errors import UserError
+from ...wording.printable import shortened
 from ..crew import ROOT
-from ..noting import clean
 from .words import Errand, Refused, Said, encode, said_in
 
 JOINING = 60.0  # seconds; Ray's client gives up after 30 by itself, and the rest of Ray not within 120
@@ -98,4 +98,4 @@ class Driver:
         if "Traceback" in words:
             return RuntimeError(f"the process that speaks to Ray failed:\n{words[-4000:]}")
         last = STAMP.sub("", words.splitlines()[-1]).partition(". ")[0] if words else "it ended without a word"
-        return UserError(f"Ray lost its cluster: {clean(last)}", AGAIN)
+        return UserError(f"Ray lost its cluster: {shortened(last)}", AGAIN)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import IO
 
+from ...wording.printable import shortened
 from ..alone import first_fault
 from ..arrays.passing import pass_over, take
 from ..arrays.tensors import LONGEST, Tensors
 from ..broken import Broken
-from ..noting import Notes, clean
+from ..noting import Notes
 from ..reading import Stream
 
 NAME = "safetensors"
@@ -73,7 +74,7 @@ def _compare(tensors: Tensors, start: int, have: int) -> None:
 
 def _note(broken: Broken, notes: Notes) -> None:
     if broken.kind != "cut" or not notes.broken:
-        notes.fault(broken.kind, clean(broken.what), at=broken.at)
+        notes.fault(broken.kind, shortened(broken.what), at=broken.at)
 
 
 def decoded(data: bytes | memoryview) -> str:

@@ -9,7 +9,8 @@ from __future__ import annotations
 import os
 from typing import IO
 
-from ..noting import Notes, clean
+from ...wording.printable import shortened
+from ..noting import Notes
 from ..reading import Stream
 from ..tars.batches import batch
 from ..tars.headers import (
@@ -152,7 +153,7 @@ class _Archive:
     def _cut(self, header: Header, have: int) -> bool:
         """The file ends in the data of a member."""
         if self._behind is None and not self._notes.broken:
-            name = clean(header.name.decode("utf-8", "replace"))
+            name = shortened(header.name.decode("utf-8", "replace"))
             what = f"it ends in the data of {name}: {min(have, header.size):,} of {header.size:,} bytes are there"
             if have >= header.size:
                 what = f"it ends right behind the data of {name}"

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from ...model.phrases import many
-from ..noting import Notes, clean
+from ...wording.printable import shortened
+from ..noting import Notes
 from .contents import Contents, columns_of
 from .source import refusal, refusals
 
@@ -55,5 +56,5 @@ def _contradiction(field: Any, column: Any) -> str:
     try:
         column.validate(full=True)
     except refusals() as error:
-        return f"column {clean(field.name)}: {refusal(error)}"
+        return f"column {shortened(field.name)}: {refusal(error)}"
     return ""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from ..noting import clean
+from ...wording.printable import shortened
 from .source import refusal, refusals
 
 BUDGET = 8 << 20  # bytes of one batch, decoded: larger ones were no faster
@@ -51,7 +51,7 @@ def bad_columns(file: Any, group: int, size: int) -> list[Bad]:
         path = file.metadata.schema.column(number).path
         why = _wrong(file, group, path, size)
         if why:
-            found.append(Bad(clean(path), *_place(file.metadata.row_group(group).column(number)), why))
+            found.append(Bad(shortened(path), *_place(file.metadata.row_group(group).column(number)), why))
     return found
 
 
@@ -64,7 +64,7 @@ def mistyped(metadata: Any) -> str:
         for column, kind in enumerate(types):
             has = group.column(column).physical_type
             if has != kind:
-                return f"column {clean(columns[column].path)} is {kind}, and {has} in row group {number:,}"
+                return f"column {shortened(columns[column].path)} is {kind}, and {has} in row group {number:,}"
     return ""
 
 

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..noting import Notes, clean
+from ...wording.printable import shortened
+from ..noting import Notes
 from .pictures import PictureColumns
 from .texts import TextColumns
 
 
 def columns_of(schema: Any) -> dict[str, str]:
     """Names and types."""
-    return {clean(one.name): clean(str(one.type)) for one in schema}
+    return {shortened(one.name): shortened(str(one.type)) for one in schema}
 
 
 class Contents:

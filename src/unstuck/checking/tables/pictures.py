@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from ...wording.printable import shortened
 from ..broken import Broken
 from ..images.decoding import can_decode
 from ..images.structure import known, look
 from ..images.zeroed import zeroed
-from ..noting import Notes, clean
+from ..noting import Notes
 from .text_values import bytes_of, holes
 
 BYTES = "bytes"  # the field's name in a structure
@@ -41,7 +42,7 @@ class PictureColumns:
 
 class _Column:
     def __init__(self, name: str, notes: Notes) -> None:
-        self._name, self._notes = clean(name), notes
+        self._name, self._notes = shortened(name), notes
         self._bad: list[tuple[str, int, str]] = []  # kind, row, and what is wrong
         self._others = 0  # values that do not begin as an image does
         self.images = 0

@@ -11,7 +11,8 @@ from contextlib import contextmanager
 from time import perf_counter
 from typing import IO, Any
 
-from ..noting import Notes, clean
+from ...wording.printable import shortened
+from ..noting import Notes
 
 PIECE = 1 << 20
 LONGEST = 240  # characters of what a library says
@@ -101,7 +102,7 @@ def refusal(error: Exception) -> str:
     if asked:
         return f"it asks for {asked:,} bytes of memory"
     words = " ".join(str(error).split()) or type(error).__name__
-    return clean(words if len(words) <= LONGEST else f"{words[:LONGEST]}…")
+    return shortened(words if len(words) <= LONGEST else f"{words[:LONGEST]}…")
 
 
 def memory_of(error: Exception) -> int | None:

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from ...model.checked import Texts
-from ..noting import Notes, clean
+from ...wording.printable import shortened
+from ..noting import Notes
 from .text_values import NONE, Entries, Numbers, Values, has_text, is_text, of_each, together
 
 
@@ -38,7 +39,7 @@ class TextColumns:
 
 class _Column:
     def __init__(self, name: str, notes: Notes) -> None:
-        self._name, self._notes = clean(name), notes
+        self._name, self._notes = shortened(name), notes
         self._documents = self._nulls = 0
         self._blanks = self._characters = 0
         self._dictionary: Any = None

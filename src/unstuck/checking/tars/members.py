@@ -6,9 +6,10 @@ import zlib
 from itertools import compress
 from types import ModuleType
 
+from ...wording.printable import shortened
 from ..formats import of_member
 from ..images.zeroed import is_image, zeroed
-from ..noting import Notes, clean
+from ..noting import Notes
 from .batches import Batch
 from .headers import Header
 from .samples import Samples, Split
@@ -166,7 +167,7 @@ class Members:
         return header.size + window.pass_over(header.padded - header.size)
 
     def _zeros(self, name: str, found: int, at: int) -> None:
-        what = f"{clean(name)} has zeros from its byte {found:,} on, where such a file has none"
+        what = f"{shortened(name)} has zeros from its byte {found:,} on, where such a file has none"
         self._notes.fault("zeros", what, member=name, sample=self.now, at=at + found, lost=1)
 
     def _decode(self, name: str, data: memoryview, at: int) -> None:
@@ -179,7 +180,7 @@ class Members:
         problem = decoder.decoded(data)
         self._decoded += 1
         if problem:
-            kind, what = getattr(decoder, "FAULT", "undecodable"), f"{clean(name)} cannot be decoded: {problem}"
+            kind, what = getattr(decoder, "FAULT", "undecodable"), f"{shortened(name)} cannot be decoded: {problem}"
             self._notes.fault(kind, what, member=name, sample=self.now, at=at, lost=1)
 
     def link(self, header: Header, at: int) -> None:
@@ -187,16 +188,16 @@ class Members:
         target, name = _text(header.link), _text(header.name)
         self._look_at_name(name, at)
         if _outside(target):
-            what = f"{clean(name)} is a link that leads outside, to {clean(target)}"
+            what = f"{shortened(name)} is a link that leads outside, to {shortened(target)}"
             self._notes.fault("hostile", what, member=name, at=at)
 
     def _look_at_name(self, name: str, at: int) -> None:
         if name.isprintable() and name[:1] != "/" and ".." not in name:
             return
         if _outside(name):
-            self._notes.fault("hostile", f"{clean(name)} would be unpacked outside its folder", member=name, at=at)
+            self._notes.fault("hostile", f"{shortened(name)} would be unpacked outside its folder", member=name, at=at)
         elif any(ord(one) < 32 or ord(one) == 127 for one in name):
-            self._notes.fault("hostile", f"the name {clean(name)} has control characters", member=name, at=at)
+            self._notes.fault("hostile", f"the name {shortened(name)} has control characters", member=name, at=at)
 
 
 ANY = ("utf-8", "surrogateescape")  # names may be in any encoding

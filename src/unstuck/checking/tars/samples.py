@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from ...model.checked import Group
+from ...wording.printable import shortened
 from ..noting import MOST as KEPT
-from ..noting import Notes, clean
+from ..noting import Notes
 
 MOST = 1_000_000  # samples of one archive whose keys are compared: beyond, memory would not stay bounded
 KINDS = 2_000  # ways to be put together that are told apart, for the same reason
@@ -32,7 +33,7 @@ class _Kind:
     def group(self, of: int) -> Group:
         """`of`: samples of the archive."""
         few = self.count <= len(self.keys) and 2 * self.count < of
-        parts, keys = ([clean(one) for one in some] for some in (self.parts, self.keys if few else ()))
+        parts, keys = ([shortened(one) for one in some] for some in (self.parts, self.keys if few else ()))
         return Group(parts, self.count, self.first, self.at, keys)
 
 
@@ -64,7 +65,7 @@ class Samples:
             self.close()
             self._key, self._at = key, at
         elif part in self._parts:
-            what = f"{clean(key)} has .{clean(part)} twice, one behind the other"
+            what = f"{shortened(key)} has .{shortened(part)} twice, one behind the other"
             self._notes.fault("tar-duplicate", what, member=name, sample=key, at=at, lost=1)
         if len(self._parts) < PARTS:
             self._parts.append(part)
@@ -150,13 +151,13 @@ class Samples:
 
     def _kind(self, order: tuple[str, ...]) -> _Kind:
         parts = tuple(sorted(set(order)))
-        kind = self._kinds.get(parts) or _Kind(parts, clean(self._key), self._at)
+        kind = self._kinds.get(parts) or _Kind(parts, shortened(self._key), self._at)
         if len(self._orders) < KINDS:
             self._kinds[parts] = self._orders[order] = kind
         return kind
 
     def _again(self, before: _Kind, kind: _Kind) -> None:
-        key, here, there = clean(self._key), clean(", .".join(kind.parts)), clean(", .".join(before.parts))
+        key, here, there = shortened(self._key), shortened(", .".join(kind.parts)), shortened(", .".join(before.parts))
         if set(before.parts) & set(kind.parts):
             what = f"the key {key} stands here a second time, with .{here}"
             self._notes.fault("tar-duplicate", what, sample=self._key, at=self._at, lost=1)

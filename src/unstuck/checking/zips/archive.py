@@ -6,8 +6,9 @@ from array import array
 from collections.abc import Callable, Iterator
 from typing import IO
 
+from ...wording.printable import shortened
 from ..broken import Broken
-from ..noting import Notes, clean
+from ..noting import Notes
 from .directory import Directory, Entry, Places, directory, entries
 from .members import HEADER, closed, pieces, readable, start_of
 
@@ -68,9 +69,9 @@ class _Archive:
     def _look_at_name(self, entry: Entry) -> None:
         name = entry.name
         if name.startswith("/") or ".." in name.replace("\\", "/").split("/"):
-            what = f"{clean(name)} would be unpacked outside its folder"
+            what = f"{shortened(name)} would be unpacked outside its folder"
         elif any(ord(one) < 32 or ord(one) == 127 for one in name):
-            what = f"the name {clean(name)} has control characters"
+            what = f"the name {shortened(name)} has control characters"
         else:
             return
         self._notes.fault("hostile", what, member=name, at=entry.at)
@@ -86,7 +87,7 @@ class _Archive:
             self._note(entry, broken)
 
     def _note(self, entry: Entry, broken: Broken) -> None:
-        what, end = f"{clean(entry.name)}: {broken.what}", entry.at + HEADER.size + entry.packed
+        what, end = f"{shortened(entry.name)}: {broken.what}", entry.at + HEADER.size + entry.packed
         self._notes.fault(broken.kind, what, member=entry.name, at=broken.at, until=end, lost=1)
 
 

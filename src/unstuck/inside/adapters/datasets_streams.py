@@ -13,6 +13,7 @@ from ..holdings import attributes_of
 from ..patching import Undo, replace, together
 from ..process import process
 from ..shards import Part, part_of
+from ..variables import variables
 from ..weak import ByIdentity
 
 MODULES = ("datasets.iterable_dataset",)
@@ -154,7 +155,7 @@ def _part_of(frame: FrameType | None) -> Part | None:
         if frame is None:
             return None
         if frame.f_code.co_name in READING and frame.f_code.co_filename == file:
-            part = _parts.get(frame.f_locals.get("self"))
+            part = _parts.get(variables(frame).get("self"))
             if part is not None:
                 return part if part.recorder is process.recorder else None
         frame = frame.f_back

@@ -12,6 +12,7 @@ from ..holdings import attributes_of
 from ..patching import Undo, replace, together
 from ..process import process
 from ..shards import Part, part_of
+from ..variables import variables
 from ..weak import ByIdentity
 
 MODULES = ("litdata.streaming.dataset", "litdata.streaming.shuffle")
@@ -77,7 +78,7 @@ def _chunk(original: Any, guard: Guard) -> Any:
 
 def _opens(frame: FrameType) -> None:
     """The dataset asks from inside of its `__next__`, where the one before is through."""
-    dataset = frame.f_locals.get("self")
+    dataset = variables(frame).get("self")
     part = _parts.get(dataset) if frame.f_code.co_name == "__next__" else None
     if part is None or part.recorder is not process.recorder:
         return

@@ -14,6 +14,7 @@ from ..caught import fails
 from ..format import Kind
 from ..guard import Guard
 from ..patching import Undo, replace
+from ..variables import variables
 
 MODULES = ("tarfile",)
 OWES = (Kind.SHARD_ERROR,)
@@ -60,8 +61,8 @@ def _leaves(frame: FrameType) -> bool:
 
 def _archive(frame: FrameType) -> object:
     """Its path, or the file object that was given for it."""
-    variables = frame.f_locals
-    owner = variables.get("self")
+    known = variables(frame)
+    owner = known.get("self")
     if owner is None:
-        return variables.get("name") or variables.get("fileobj")
+        return known.get("name") or known.get("fileobj")
     return getattr(owner, "name", None) or getattr(owner, "fileobj", None)

@@ -10,10 +10,11 @@ from .. import shutdowns
 from ..cursors import FIRST, Cursor
 from ..format import Kind
 from ..guard import Guard, clean
-from ..loaders import begin_pass, entry_of, making, note_length, pass_begun, pass_failed, renew
+from ..loaders import begin_pass, entry_of, making, note_length, note_told_length, pass_begun, pass_failed, renew
 from ..patching import Undo, replace, together
 from ..process import process
 from ..recorder import clock
+from ..told_lengths import told
 
 MODULES = ("torch.utils.data.dataloader",)
 OWES = (
@@ -123,6 +124,8 @@ def _next_index(original: Any, guard: Guard) -> Any:
         try:
             index = original(self)
         except Exception as error:
+            if told.fresh:  # an empty dataset has a length, too
+                guard.quietly(note_told_length, self)
             clean(error)
             raise
         try:
@@ -130,6 +133,8 @@ def _next_index(original: Any, guard: Guard) -> Any:
             entry = making.entry if cursor is None else cursor.entry
             if entry is not None:
                 entry.drawn.append(clock() - start)
+            if told.fresh:
+                note_told_length(self)
         except Exception as error:
             if guard.theirs(error):
                 raise

@@ -19,14 +19,15 @@ from ..format import ROLE_MAIN, Kind
 from ..guard import Guard, clean
 from ..patching import Undo, replace_everywhere, together
 from ..process import process
+from ..rank_variables import VARIABLES
 from ..recorder import Recorder, clock
+from ..redaction import redacted
 from ..spans import spanned
 from ..stacks import stacks
 
 MODULES = ("torch.distributed.distributed_c10d",)
 OWES = (Kind.GROUP, Kind.SPAN)
 MADE, FAILED = 1, 2
-VARIABLES = ("NCCL_", "GLOO_", "TORCH_NCCL_", "TORCH_DISTRIBUTED_", "TORCH_FR_")  # that change how ranks meet
 
 
 def install(module: ModuleType, guard: Guard) -> Undo:
@@ -97,7 +98,7 @@ def _made(module: ModuleType, recorder: Recorder | None, facts: dict[str, Any] |
     ranks.known.world = known["world"] = module.get_world_size()
     known["backend"] = str(module.get_backend())
     known["timeout"] = _timeout(module)
-    known["variables"] = {name: os.environ[name][:200] for name in sorted(os.environ) if name.startswith(VARIABLES)}
+    known["variables"] = {name: redacted(os.environ[name])[:200] for name in sorted(VARIABLES) if name in os.environ}
     ranks.write_rank(recorder)
     _ends((recorder, known, begun), MADE)
     flight.ready(recorder)

@@ -2,6 +2,9 @@
 
 It waits for the first import of torch, and only then loads the recorder. A process that never imports torch pays for
 this file alone. Then it gives way to the sitecustomize that the user's environment would have run.
+
+Every Python below the command runs this file, an old gsutil's 2.7 too: it is written so that all of them can. Where the
+recorder cannot run, this does nothing but give way.
 """
 
 import sys
@@ -58,11 +61,14 @@ def _give_way():
     """Import the sitecustomize we stand in front of, as if we were not there: where there is none, that fails."""
     here = __file__.rpartition("/")[0]
     sys.path[:] = [entry for entry in sys.path if entry != here]
-    del sys.modules["sitecustomize"]
+    ours = sys.modules.pop("sitecustomize")  # noqa: F841  (Python 2 empties a module that nobody refers to)
     import sitecustomize  # noqa: F401
 
 
 def _wanted():
+    """The recorder is written for CPython 3.10 and later."""
+    if sys.version_info < (3, 10) or sys.implementation.name != "cpython":
+        return False
     import os
 
     given = os.environ.get

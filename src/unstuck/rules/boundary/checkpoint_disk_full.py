@@ -24,7 +24,6 @@ disk as it was at that moment: full, or with less room than the checkpoint befor
 from __future__ import annotations
 
 import os
-import shlex
 from collections.abc import Iterator
 
 from ...model.checkpoints import DISK, FILES, LIMIT, QUOTA, WRITERS, refused, usual_size
@@ -35,6 +34,7 @@ from ...model.recorded import Failure, Process
 from ...model.report import Finding, Remedy, Subject, Symptom
 from ...model.rule import rule
 from ...model.told import Saved
+from ...wording.printable import quoted, quoted_line
 
 TEXTS = ("No space left on device", "Disk quota exceeded", WRITERS[-1])
 SHOWN = 5  # remains, the newest ones
@@ -145,12 +145,12 @@ def _remedy(series: list[Saved], why: str, usual: int | None) -> Remedy:
         LIMIT: "Raise the limit for the size of a file (ulimit -f) where the training is started.",
     }[why]
     keep = "Keep only the newest few checkpoints, and write each to another name first, then os.replace it."
-    commands = [f"df -h {folder}; df -i {folder}"] if why != LIMIT else ["ulimit -f unlimited"]
+    commands = [f"df -h {quoted(folder)}; df -i {quoted(folder)}"] if why != LIMIT else ["ulimit -f unlimited"]
     left = _remains(series)
     if not left:
         return Remedy(f"{room} {keep}", commands)
     rest = "of this one before you resume from it" if len(left) == 1 else f"of all {len(left)} before you resume"
-    commands.append(f"rm {shlex.join(one.path for one in left[-SHOWN:])}")
+    commands.append(f"rm {quoted_line(one.path for one in left[-SHOWN:])}")
     return Remedy(f"{room} {keep} Remove what remains {rest}.", commands)
 
 
@@ -168,7 +168,9 @@ def _of_others(evidence: Evidence) -> Iterator[Finding]:
             remedy=Remedy(
                 f"Make room on the disk{f' of {os.path.dirname(path)}' if path else ''}, or write to another one. "
                 "What had been written of the file is of no use: remove it.",
-                [f"df -h {os.path.dirname(path)}; df -i {os.path.dirname(path)}"] if path else ["df -h; df -i"],
+                [f"df -h {quoted(os.path.dirname(path))}; df -i {quoted(os.path.dirname(path))}"]
+                if path
+                else ["df -h; df -i"],
             ),
             node=process.node,
             rank=process.rank,

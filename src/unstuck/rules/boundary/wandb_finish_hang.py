@@ -34,6 +34,7 @@ from ...model.recorded import Process
 from ...model.report import Finding, Remedy, Subject, Symptom
 from ...model.rule import rule
 from ...model.standing import LONG, descendants, mains
+from ...wording.printable import quoted
 
 FINISHING = ("finish", "_finish", "_on_finish", "teardown", "teardown_atexit")
 SERVICE = "wandb-core"
@@ -96,7 +97,7 @@ def _finding(evidence: Evidence, main: Process | Seen, seconds: float, where: Pl
             f"Nothing is lost: the rows are in {folder}. End this process, if it still runs, and upload them later, "
             "from where the server can be reached. For the next run set WANDB_MODE=offline, or a limit: "
             "wandb.init(settings=wandb.Settings(finish_timeout=60)).",
-            [f"kill {main.pid}", f"wandb sync {folder}"],
+            [f"kill {main.pid}", f"wandb sync {quoted(folder)}"],
         ),
         node=main.node,
         rank=main.rank,

@@ -21,7 +21,6 @@ blame cannot be seen from here.
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Iterator
 
 from ...model.between import Logger
@@ -37,6 +36,7 @@ from ...model.recorded import Failure, Process
 from ...model.report import Finding, Remedy, Subject, Symptom
 from ...model.rule import rule
 from ...model.standing import LONG, mains
+from ...wording.printable import quoted, quoted_line
 
 ERRORS = ("CommError", "wandb.errors.errors.CommError", "wandb.errors.CommError")
 FILES = ("wandb/sdk/wandb_init.py", "wandb/sdk/wandb_login.py")
@@ -136,7 +136,7 @@ def _finding(
         waits = "had to wait for it" if symptom == Symptom.CRASHED else "can only wait for it meanwhile"
         told.append(f"{many(others, 'other rank')} {waits}")
     alone = " Let only rank 0 call wandb.init." if others > 0 else ""
-    command = shlex.join(evidence.run.command) or "COMMAND"
+    command = quoted_line(evidence.run.command) or "COMMAND"
     return Finding(
         cause=cause,
         seen=told,
@@ -156,4 +156,4 @@ def _finding(
 
 
 def _reach(logger: Logger | None) -> list[str]:
-    return [f"curl -sS -m 5 -o /dev/null {logger.address}"] if logger is not None and logger.address else []
+    return [f"curl -sS -m 5 -o /dev/null {quoted(logger.address)}"] if logger is not None and logger.address else []

@@ -26,13 +26,14 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from ...model.checked import DataFile, Texts
-from ...model.data_names import base, quoted, shown
+from ...model.data_names import base
 from ...model.data_texts import Column, is_named, read_by_training
 from ...model.data_words import LINES
 from ...model.evidence import Evidence
 from ...model.finding import Finding, Remedy, Subject, Symptom
 from ...model.phrases import many, percent
 from ...model.rule import rule
+from ...wording.printable import printable, quoted
 
 SHARE = 0.05  # of the documents: a few are part of any collection, and to leave them out costs nothing
 OPTIONAL = 0.1  # of the records: a key that so many lack is not one that every record has
@@ -93,7 +94,7 @@ def _finding(column: Column, odd: Odd) -> Finding:
     where = base(worst.path) if len(parts) == 1 else f"{base(worst.path)} and {many(len(parts) - 1, 'other file')}"
     are = "is" if odd.texts == 1 else "are"
     return Finding(
-        cause=f"{odd.texts:,} of {many(column.documents, 'document')} in column {shown(column.name)} "
+        cause=f"{odd.texts:,} of {many(column.documents, 'document')} in column {printable(column.name)} "
         f"({percent(odd.texts / column.documents)}, in {where}) {are} {odd.why}.",
         seen=[_line(file, texts) for file, texts in parts[:LINES]]
         + ([f"and {many(len(parts) - LINES, 'more file')} like these"] if len(parts) > LINES else []),
@@ -109,7 +110,7 @@ def _finding(column: Column, odd: Odd) -> Finding:
 
 def _line(file: DataFile, texts: Texts) -> str:
     return (
-        f"{shown(file.path)}: {many(texts.documents, 'document')}, {texts.nulls:,} null, {texts.blanks:,} blank, "
+        f"{printable(file.path)}: {many(texts.documents, 'document')}, {texts.nulls:,} null, {texts.blanks:,} blank, "
         f"{texts.characters:,} characters in all"
     )
 

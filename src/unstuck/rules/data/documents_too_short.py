@@ -22,12 +22,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ...model.data_names import shown
 from ...model.data_texts import Column, longest
 from ...model.evidence import Evidence
 from ...model.finding import Finding, Remedy, Subject, Symptom
 from ...model.phrases import many
 from ...model.rule import rule
+from ...wording.printable import printable
 
 CHARACTERS = 4  # to a token
 SHORT = 100  # tokens: below, a batch of 65,537 needs more than 656 documents
@@ -53,8 +53,8 @@ def _finding(column: Column, tokens: float, documents: int, wanted: int) -> Find
         cause=f"Documents are short, about {tokens:.0f} tokens each: a batch of {wanted:,} tokens takes about "
         f"{many(documents, 'document')}, each of which has to be read and tokenised.",
         seen=[
-            f"column {shown(column.name)}: {many(column.documents, 'document')} of {mean:,.0f} characters on average, "
-            f"in {many(len(column.parts), 'file')}",
+            f"column {printable(column.name)}: {many(column.documents, 'document')} of {mean:,.0f} characters on "
+            f"average, in {many(len(column.parts), 'file')}",
             f"{mean:,.0f} characters are about {tokens:.0f} tokens, an estimate: {CHARACTERS} characters to a token",
         ],
         remedy=Remedy(

@@ -24,13 +24,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ...model.checked import DataFile
-from ...model.data_names import base, quoted, shown
+from ...model.data_names import base
 from ...model.data_words import LINES, again, finding, listing, named
 from ...model.evidence import Evidence
 from ...model.faults import Bad, bad
 from ...model.finding import Finding, Remedy, Subject, Symptom
 from ...model.phrases import many
 from ...model.rule import rule
+from ...wording.printable import printable, quoted
 from . import RAISED, SWALLOWED
 
 
@@ -47,7 +48,7 @@ def check(evidence: Evidence) -> Iterator[Finding]:
 def _within(evidence: Evidence, found: list[Bad]) -> Finding:
     total, name = sum(one.total for one in found), named([one.file for one in found], "archive")
     in_a_row = any(fault.member for one in found for fault in one.faults)  # else a key of its own, further down
-    key, has = shown(found[0].first.sample), "has" if len(found) == 1 else "have"
+    key, has = printable(found[0].first.sample), "has" if len(found) == 1 else "have"
     if in_a_row:
         cause = f"{name} {has} the same part of a sample twice in a row, first of {key}: webdataset raises a ValueError"
     elif total == 1:
@@ -78,18 +79,19 @@ def _copies(evidence: Evidence) -> list[list[DataFile]]:
 
 def _under_two_names(copies: list[list[DataFile]]) -> Finding:
     first, second = copies[0][:2]
-    name = shown if base(first.path) == base(second.path) else base  # the same shard in two splits
+    name = printable if base(first.path) == base(second.path) else base  # the same shard in two splits
     more = sum(len(files) - 1 for files in copies) - 1
     samples = sum((one.samples or 0) for files in copies for one in files[1:])
     others = f", and so {'is' if more == 1 else 'are'} {many(more, 'more file')} of others" if more else ""
     return Finding(
         cause=f"{name(second.path)} is a copy of {name(first.path)}{others}: {many(samples, 'sample')} come twice.",
         seen=[
-            f"{shown(files[0].path)} = {', '.join(shown(one.path) for one in files[1:4])}" for files in copies[:LINES]
+            f"{printable(files[0].path)} = {', '.join(printable(one.path) for one in files[1:4])}"
+            for files in copies[:LINES]
         ]
         + ([f"and {many(len(copies) - LINES, 'more shard')} with copies"] if len(copies) > LINES else []),
         remedy=Remedy(
-            f"Take {shown(second.path)} out of the data, or fetch what should stand there. If the two belong to "
+            f"Take {printable(second.path)} out of the data, or fetch what should stand there. If the two belong to "
             "different splits, keep it in one of them.",
             [f"cmp {quoted(first.path)} {quoted(second.path)} && echo the same"],
         ),

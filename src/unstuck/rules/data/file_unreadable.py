@@ -19,12 +19,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ...model.data_names import quoted
 from ...model.data_words import again, finding, listing, named, once_more
 from ...model.evidence import Evidence
 from ...model.faults import Bad, bad
 from ...model.finding import Finding, Remedy, Symptom
 from ...model.rule import rule
+from ...wording.printable import quoted
 from . import RAISED, SWALLOWED
 
 DIED = "reader-died"
@@ -39,7 +39,7 @@ def check(evidence: Evidence) -> Iterator[Finding]:
 
 
 def _remedy(evidence: Evidence, found: list[Bad]) -> Remedy:
-    files, path = [one.file for one in found], quoted(found[0].file.path)
+    files, first = [one.file for one in found], quoted(found[0].file.path)
     if found[0].first.kind == DIED:
         return Remedy(
             f"Fetch {listing(files)} again: its content kills the library that reads it, in training as well.",
@@ -48,5 +48,5 @@ def _remedy(evidence: Evidence, found: list[Bad]) -> Remedy:
     return Remedy(
         f"Read {listing(files)} once more by hand. If it fails again, look at what the kernel says of the disk or "
         "mount, and fetch the file from another place.",
-        [f"cat {path} > /dev/null", "dmesg | tail", *once_more(evidence, files[0])],
+        [f"cat {first} > /dev/null", "dmesg | tail", *once_more(evidence, files[0])],
     )

@@ -25,13 +25,14 @@ from typing import NamedTuple
 
 from ...model.checked import Data, DataFile, Listed
 from ...model.data_listed import absent, listed
-from ...model.data_names import base, quoted, shown
+from ...model.data_names import base
 from ...model.data_words import LINES, once_more, place, the_same
 from ...model.evidence import Evidence
 from ...model.faults import bad, incomplete
 from ...model.finding import Finding, Remedy, Subject, Symptom
 from ...model.phrases import many
 from ...model.rule import rule
+from ...wording.printable import printable, quoted
 
 
 class Differs(NamedTuple):
@@ -85,7 +86,7 @@ def _finding(evidence: Evidence, data: Data, found: list[Differs]) -> Finding:
         cause = f"{base(first.path)} is not as {name} says: it {first.what}."
     else:
         cause = f"{count:,}{of} files are not as {name} says{about}: {base(first.path)} {first.what}."
-    lines = [f"{shown(one.path)} {one.what}" for one in found[:LINES]]
+    lines = [f"{printable(one.path)} {one.what}" for one in found[:LINES]]
     return Finding(
         cause=cause,
         seen=[*lines, f"and {many(count - LINES, 'more file')}"] if count > LINES else lines,

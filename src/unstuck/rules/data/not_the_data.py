@@ -20,13 +20,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ...model.data_names import folder_of, quoted
+from ...model.data_names import folder_of
 from ...model.data_words import again, finding, listing, named, once_more
 from ...model.evidence import Evidence
 from ...model.faults import Bad, bad
 from ...model.finding import Finding, Remedy, Symptom
 from ...model.phrases import many
 from ...model.rule import rule
+from ...wording.printable import quoted
 from . import RAISED, SWALLOWED
 
 LFS = "Git LFS"

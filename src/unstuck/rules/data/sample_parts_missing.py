@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ...model.data_names import base, folder_of, quoted, shown
+from ...model.data_names import base, folder_of
 from ...model.data_words import LINES
 from ...model.evidence import Evidence
 from ...model.faults import incomplete
@@ -29,6 +29,7 @@ from ...model.finding import Finding, Remedy, Subject, Symptom
 from ...model.lacking import Lacking, series
 from ...model.phrases import many
 from ...model.rule import rule
+from ...wording.printable import printable, quoted
 
 SERIES = 4  # of which it is told
 
@@ -56,21 +57,21 @@ def _finding(found: list[Lacking], total: int) -> Finding:
 
 
 def _dotted(parts: list[str]) -> str:
-    return " and ".join(f".{shown(one)}" for one in parts[:4])
+    return " and ".join(f".{printable(one)}" for one in parts[:4])
 
 
 def _seen(found: list[Lacking]) -> Iterator[str]:
     for one in found[:LINES]:
         at = f", at byte {one.group.at:,}" if one.group.at is not None else ""
         has = _dotted(one.group.parts) or "nothing"
-        times = f"{many(one.group.samples, 'sample')} with {has} only, first {shown(one.group.first)}{at}"
-        yield f"{shown(one.file.path)}: {times}"
+        times = f"{many(one.group.samples, 'sample')} with {has} only, first {printable(one.group.first)}{at}"
+        yield f"{printable(one.file.path)}: {times}"
     if len(found) > LINES:
         yield f"and {many(sum(one.group.samples for one in found[LINES:]), 'more sample')} like these"
 
 
 def _remedy(worst: Lacking, parts: list[str]) -> Remedy:
-    test = " and ".join(f'"{shown(one)}" in sample' for one in parts[:4])
+    test = " and ".join(f'"{printable(one)}" in sample' for one in parts[:4])
     look = f"tar -tvf {quoted(worst.file.path)} | grep -F {quoted(f'{worst.group.first}.')}"
     return Remedy(
         "Write them again with all their parts. Or leave them out on purpose, before anything asks for it: "

@@ -27,12 +27,13 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from ...model.checked import DataFile
-from ...model.data_names import Series, all_series, base, quoted, shown
+from ...model.data_names import Series, all_series, base
 from ...model.data_words import LINES, listing
 from ...model.evidence import Evidence
 from ...model.finding import Finding, Remedy, Subject, Symptom
 from ...model.phrases import many
 from ...model.rule import rule
+from ...wording.printable import printable, quoted
 
 TYPED = ("parquet", "arrow")
 EVERY = 0.99  # of the records that have a key: then it is one of every record
@@ -99,13 +100,13 @@ def _differences(file: DataFile, usual: dict[str, str]) -> list[str]:
     """In words. A column that is null throughout has no type to differ in; records of JSON may have what they like."""
     columns = _columns(file)
     present = _all(file, columns)
-    found = [f"no {shown(name)}" for name in usual if name not in present]
+    found = [f"no {printable(name)}" for name in usual if name not in present]
     if file.format in TYPED:
-        found += [f"{shown(name)} besides" for name in columns if name not in usual]
+        found += [f"{printable(name)} besides" for name in columns if name not in usual]
     for name, kind in usual.items():
         own = columns.get(name, kind)
         if own != kind and "null" not in (own, kind):
-            found.append(f"{shown(name)} as {shown(own)} instead of {shown(kind)}")
+            found.append(f"{printable(name)} as {printable(own)} instead of {printable(kind)}")
     return found
 
 
@@ -129,10 +130,10 @@ def _finding(odd: Odd, series: int) -> Finding:
 
 
 def _seen(odd: Odd) -> Iterator[str]:
-    usual = ", ".join(f"{shown(name)}: {shown(kind)}" for name, kind in list(odd.usual.items())[:12])
-    yield f"{many(odd.like_it, 'file')} of {shown(odd.series.pattern)}: {usual}"
+    usual = ", ".join(f"{printable(name)}: {printable(kind)}" for name, kind in list(odd.usual.items())[:12])
+    yield f"{many(odd.like_it, 'file')} of {printable(odd.series.pattern)}: {usual}"
     for file in odd.files[: LINES - 1]:
-        yield f"{shown(file.path)}: {', '.join(_differences(file, odd.usual)[:6])}"
+        yield f"{printable(file.path)}: {', '.join(_differences(file, odd.usual)[:6])}"
     if len(odd.files) >= LINES:
         yield f"and {many(len(odd.files) - LINES + 1, 'more file')}"
 

@@ -24,12 +24,12 @@ from collections.abc import Iterator
 
 from ...model.data_gaps import Gap, gaps
 from ...model.data_listed import absent
-from ...model.data_names import shown
 from ...model.data_words import LINES
 from ...model.evidence import Evidence
 from ...model.finding import Finding, Remedy, Subject, Symptom
 from ...model.phrases import many
 from ...model.rule import rule
+from ...wording.printable import printable
 
 
 @rule(explains=Symptom.WRONG, needs=("data",))
@@ -74,14 +74,14 @@ def _between(holes: list[Gap]) -> Finding:
 
 
 def _first(paths: list[str]) -> str:
-    return shown(paths[0].rpartition("/")[2])
+    return printable(paths[0].rpartition("/")[2])
 
 
 def _span(gap: Gap) -> str:
     files = gap.series.files
-    return f"{many(len(files), 'file')} from {shown(files[0].path)} to {_first([files[-1].path])}"
+    return f"{many(len(files), 'file')} from {printable(files[0].path)} to {_first([files[-1].path])}"
 
 
 def _names(paths: list[str]) -> list[str]:
-    lines = [f"not there: {shown(one)}" for one in paths[:LINES]]
+    lines = [f"not there: {printable(one)}" for one in paths[:LINES]]
     return lines if len(paths) <= LINES else [*lines, f"and {many(len(paths) - LINES, 'more file')}"]

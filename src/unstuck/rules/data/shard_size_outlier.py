@@ -28,13 +28,14 @@ from typing import NamedTuple
 from ...model.checked import DataFile
 from ...model.data_gaps import counting, following
 from ...model.data_listed import listed
-from ...model.data_names import SHARDS, Series, all_series, base, pattern_of, plain, shown
+from ...model.data_names import SHARDS, Series, all_series, base, pattern_of, plain
 from ...model.data_words import LINES, about, the_same
 from ...model.evidence import Evidence
 from ...model.faults import incomplete
 from ...model.finding import Finding, Remedy, Subject, Symptom
 from ...model.phrases import many, size
 from ...model.rule import rule
+from ...wording.printable import printable
 
 SIBLINGS = 8  # fewer do not show what is usual
 FAR = 10.0  # times the middle deviation of the others, in logarithms: seven standard deviations
@@ -105,10 +106,10 @@ def _finding(evidence: Evidence, found: list[Outlier]) -> Finding:
     return Finding(
         cause=f"{base(one.file.path)}{others} has {_amount(one.own, one.what)}, {side} its {mean}, and is whole in "
         "itself.",
-        seen=[f"{shown(each.file.path)}: {about(each.file)}" for each in found[:LINES]]
-        + [f"the middle of {shown(pattern_of(one.file.path))}: {_amount(one.usual, one.what)}"],
+        seen=[f"{printable(each.file.path)}: {about(each.file)}" for each in found[:LINES]]
+        + [f"the middle of {printable(pattern_of(one.file.path))}: {_amount(one.usual, one.what)}"],
         remedy=Remedy(
-            f"Compare {shown(one.file.path)} with what it was made of, and write it again if it should be like the "
+            f"Compare {printable(one.file.path)} with what it was made of, and write it again if it should be like the "
             "others. If it is meant to be so, a manifest says so for good (--write-manifest, --against).",
             [f"{the_same(evidence)} --write-manifest manifest.jsonl"],
         ),

@@ -20,16 +20,16 @@ this.
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Iterator
 
-from ...model.data_names import base, quoted, shown
+from ...model.data_names import base
 from ...model.data_words import again, finding, named
 from ...model.evidence import Evidence
 from ...model.faults import Bad, bad
 from ...model.finding import Finding, Remedy, Symptom
 from ...model.phrases import many
 from ...model.rule import rule
+from ...wording.printable import printable, quoted
 from . import RAISED, SWALLOWED
 
 SORT = (
@@ -45,7 +45,7 @@ def check(evidence: Evidence) -> Iterator[Finding]:
     found = bad(evidence, "tar-apart")
     if found:
         total, name = sum(one.total for one in found), named([one.file for one in found], "archive")
-        key = shown(found[0].first.sample)
+        key = printable(found[0].first.sample)
         yield finding(
             evidence,
             found,
@@ -61,5 +61,5 @@ def _remedy(evidence: Evidence, found: list[Bad]) -> Remedy:
     if file.compression not in MODES:
         return Remedy(text, again(evidence, [file]))
     code = SORT.format(MODES[file.compression])
-    copy = f"python -c {shlex.quote(code)} {quoted(file.path)} {quoted(f'sorted-{base(file.path)}')}"
+    copy = f"python -c {quoted(code)} {quoted(file.path)} {quoted(f'sorted-{base(file.path)}')}"
     return Remedy(f"{text} The first command makes a sorted copy of one.", [copy, *again(evidence, [file])])

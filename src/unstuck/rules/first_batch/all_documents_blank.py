@@ -22,7 +22,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ...model.data_names import quoted, shown
 from ...model.data_texts import Column, all_blank
 from ...model.evidence import Evidence
 from ...model.feeding import gave_batches
@@ -31,6 +30,7 @@ from ...model.recorded import Process
 from ...model.report import Finding, Remedy, Subject, Symptom
 from ...model.rule import rule
 from ...model.sources import Source
+from ...wording.printable import printable, quoted
 from .rank_without_row_groups import OUTRANKED
 
 LOOKED = 8  # rows: fewer are an accident
@@ -79,9 +79,7 @@ def _found(process: Process, reading: list[Source], looked: int) -> Finding:
         remedy=Remedy(
             "Look at the texts of these files and write them again; check that the column the loader reads is the one "
             "that holds them. And raise an error when a pass over all files brought no document.",
-            [f"python -c \"import pyarrow.parquet as pq; print(pq.read_table('{first.path}').slice(0, 5))\""]
-            if first
-            else [],
+            [f"python -c '{LOOK}' {quoted(first.path)}"] if first else [],
         ),
         node=process.node,
         rank=process.rank,
@@ -97,11 +95,14 @@ def _ahead(column: Column) -> Finding:
     """Nothing runs yet."""
     files, path = column.parts, column.parts[0][0].path
     return Finding(
-        cause=f"All {many(column.documents, 'document')} in column {shown(column.name)} of "
+        cause=f"All {many(column.documents, 'document')} in column {printable(column.name)} of "
         f"{many(len(files), 'file')} are null or blank: a loader that drops these and reads on goes round without an "
         "end, and no batch ever comes.",
         seen=[f"{column.nulls:,} are null, {column.blanks:,} are empty or white space only"]
-        + [f"{shown(file.path)}: {many(texts.documents, 'document')}, none with a text" for file, texts in files[:4]],
+        + [
+            f"{printable(file.path)}: {many(texts.documents, 'document')}, none with a text"
+            for file, texts in files[:4]
+        ],
         remedy=Remedy(
             "Look at the texts of these files and write them again; check that the column the loader reads is the one "
             "that holds them. And raise an error when a pass over all files brought no document.",

@@ -24,7 +24,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ...model.data_names import shown
 from ...model.data_shares import FewGroups, few_groups
 from ...model.evidence import Evidence
 from ...model.feeding import gave_batches
@@ -32,6 +31,7 @@ from ...model.phrases import many, short, who
 from ...model.recorded import Process
 from ...model.report import Finding, Remedy, Subject, Symptom
 from ...model.rule import rule
+from ...wording.printable import printable
 
 ROUNDS = 20  # times each file was opened, on average: nobody looks at footers so often for their own sake
 OPENED = 100  # files in all
@@ -110,10 +110,10 @@ def _ahead(few: FewGroups) -> Finding:
         cause=f"No file has more than {many(few.most, 'row group')}, for {few.ranks} ranks: a loader that deals row "
         f"groups out by rank gives {idle} nothing, who then go round without an end while the others wait.",
         seen=[
-            f"{shown(one.path)}: {many(one.row_groups or 0, 'row group')}, {many(one.samples or 0, 'row')}"
+            f"{printable(one.path)}: {many(one.row_groups or 0, 'row group')}, {many(one.samples or 0, 'row')}"
             for one in few.files[:4]
         ],
-        remedy=Remedy(_smaller(few.ranks, shown(first.path.rpartition("/")[2]), rows)),
+        remedy=Remedy(_smaller(few.ranks, printable(first.path.rpartition("/")[2]), rows)),
         subject=Subject("file", first.path),
     )
 

@@ -30,6 +30,7 @@ from ...model.phrases import duration, many, percent, short, who
 from ...model.report import Finding, Remedy, Subject, Symptom
 from ...model.rule import rule
 from ...model.shard_errors import Met, Trouble, by_path, of_list, same, swallowed, trouble, usual
+from ...wording.printable import quoted
 
 FEW = 0.001  # of the shards: who reads thousands and tells a handler to go on has decided so
 LAST = 1  # samples that still come after the error: the one before is handed on when the next is looked for
@@ -140,5 +141,5 @@ def _remedy(met: list[Met]) -> Remedy:
         f"single samples: leave it out of wds.WebDataset(…) or wds.tarfile_to_samples(…){made}, and write "
         "`decode(handler=wds.warn_and_continue)`, `map(f, handler=wds.warn_and_continue)`. If some losses are "
         "acceptable, use a handler of your own that counts them and raises above a limit.",
-        [f"tar -tf {one} > /dev/null" for one in local[:SHOWN]],
+        [f"tar -tf {quoted(one)} > /dev/null" for one in local[:SHOWN]],
     )

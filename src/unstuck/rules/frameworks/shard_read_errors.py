@@ -34,6 +34,7 @@ from ...model.recorded import Process
 from ...model.report import Finding, Remedy, Subject, Symptom
 from ...model.rule import rule
 from ...model.shard_errors import READERS, Met, Trouble, by_path, of_list, same, swallowed, trouble
+from ...wording.printable import quoted
 
 SHARDS = 0.001  # of the list: who reads thousands and tells a handler to go on has decided so
 SAMPLES = 0.05  # of what was read: a few bad samples are part of most datasets, and to leave them out is a decision
@@ -232,4 +233,4 @@ def _remedy(loss: Loss) -> Remedy:
             f"{'handler' if first.error.handler else 'except block'} what is left out or replaced, and raise above a "
             "limit: a run must say what it was not trained on."
         )
-    return Remedy(text, [f"ls -l {one}" for one in paths])
+    return Remedy(text, [f"ls -l {quoted(one)}" for one in paths])

@@ -24,7 +24,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ...model.data_names import shown
 from ...model.data_shares import ARCHIVES, TooFew, too_few
 from ...model.evidence import Evidence
 from ...model.phrases import line, many, said, short
@@ -35,6 +34,7 @@ from ...model.rule import rule
 from ...model.shards import Shards
 from ...model.speaking import settings
 from ...model.web_shards import Refused, crew_size, newest, refused
+from ...wording.printable import printable
 
 RAISES = "check_empty"
 
@@ -139,7 +139,9 @@ def _ahead(few: TooFew) -> Finding:
         cause=f"There {'is' if count == 1 else 'are'} only {many(count, 'shard')} for {_crew(few.ranks, few.workers)}: "
         f"{many(few.idle, 'process')} of {few.readers} {'gets' if few.idle == 1 else 'get'} none, and webdataset's "
         "empty_check makes that an error.",
-        seen=[f"{many(count, 'shard')}: {', '.join(shown(one.path) for one in few.files[:4])}{', …' * (count > 4)}"],
+        seen=[
+            f"{many(count, 'shard')}: {', '.join(printable(one.path) for one in few.files[:4])}{', …' * (count > 4)}"
+        ],
         remedy=_ways(few.ranks, few.workers, fewer),
         subject=Subject("file", few.files[0].path),
     )

@@ -26,7 +26,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ...model.bottleneck import BUSY, gpu_busy
-from ...model.data_names import shown
 from ...model.data_shares import TABLES, TooFew, too_few
 from ...model.evidence import Evidence
 from ...model.passes import each_once
@@ -38,6 +37,7 @@ from ...model.rule import rule
 from ...model.speaking import settings
 from ...model.streamed import Crew, computes, without_shards
 from ...model.waiting import fetching, waiting
+from ...wording.printable import printable
 
 INTERLEAVED = "interleave_datasets"
 SHOWN = 8  # workers that are named one by one
@@ -134,7 +134,7 @@ def _ahead(few: TooFew) -> Finding:
     return Finding(
         cause=f"There {'is' if count == 1 else 'are'} only {many(count, 'file')} for {crew}: where every worker gets "
         f"whole files of its own, {few.idle} of {few.readers} {'has' if few.idle == 1 else 'have'} nothing to do.",
-        seen=[f"{many(count, 'file')}: {', '.join(shown(one.path) for one in few.files[:4])}{', …' * (count > 4)}"],
+        seen=[f"{many(count, 'file')}: {', '.join(printable(one.path) for one in few.files[:4])}{', …' * (count > 4)}"],
         remedy=Remedy(
             f"Split the data into {few.readers:,} files or a multiple of that. Or take fewer workers: those without a "
             "file only cost memory."

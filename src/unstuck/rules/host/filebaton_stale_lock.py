@@ -27,6 +27,7 @@ from ...model.phrases import duration
 from ...model.report import Finding, Remedy, Subject, Symptom
 from ...model.rule import rule
 from ...model.standing import LONG, main_stack
+from ...wording.printable import quoted
 
 COMPILERS = (
     "ninja",
@@ -74,7 +75,7 @@ def check(evidence: Evidence) -> Iterator[Finding]:
             ],
             Remedy(
                 "Remove the lock file; torch builds the extension again.",
-                [f"rm {lock.name}" if lock.name else "rm ~/.cache/torch_extensions/*/*/lock"],
+                [f"rm {quoted(lock.name)}" if lock.name else "rm ~/.cache/torch_extensions/*/*/lock"],
             ),
             evidence,
             Subject("file", lock.name) if lock.name else None,

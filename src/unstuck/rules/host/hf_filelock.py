@@ -28,6 +28,7 @@ from ...model.phrases import duration
 from ...model.report import Finding, Remedy, Subject, Symptom
 from ...model.rule import rule
 from ...model.standing import LONG, main_stack
+from ...wording.printable import quoted
 
 
 @rule(
@@ -76,5 +77,5 @@ def _remedy(name: str, holders: list[Holder]) -> Remedy:
     return Remedy(
         "If no other machine uses it, remove the file. Put the cache on a local disk (HF_HOME=/local/disk): network "
         "file systems often have no working locks.",
-        [f"rm {name}"],
+        [f"rm {quoted(name)}"],
     )

@@ -23,10 +23,9 @@ the failing frames held, which may be a neighbour. Images that a check names wer
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Iterator
 
-from ...model.data_names import base, shown
+from ...model.data_names import base
 from ...model.data_words import finding, listed_out, once_more
 from ...model.data_words import place as place_of
 from ...model.decoding import UNIDENTIFIED, path_of, paths_of, undecoded
@@ -38,6 +37,7 @@ from ...model.raised import Raised
 from ...model.recorded import Failure
 from ...model.report import Finding, Remedy, Subject, Symptom
 from ...model.rule import rule
+from ...wording.printable import printable, quoted
 
 SCAN = (
     r'exec("import sys, pathlib\nfrom PIL import Image\nfor f in pathlib.Path(sys.argv[1]).rglob(sys.argv[2]):'
@@ -71,7 +71,7 @@ def check(evidence: Evidence) -> Iterator[Finding]:
 def _checked(evidence: Evidence, found: list[Bad]) -> Finding:
     """Files were read on purpose."""
     files, total = [one.file for one in found], sum(one.total for one in found)
-    first = shown(found[0].first.member) or base(files[0].path)
+    first = printable(found[0].first.member) or base(files[0].path)
     held = f" in {base(files[0].path)}" if found[0].first.member else ""
     more = f" and {many(total - 1, 'other image')}" if total > 1 else ""
     where = f", in {many(len(files), 'file')}" if more and len(files) > 1 and held else ""
@@ -146,7 +146,7 @@ def _remedy(one: Raised, path: str) -> Remedy:
     if not path:
         return Remedy(f"See which file {_sample(one.failure) or 'it'} is, and fetch it anew or leave it out. {rest}")
     pillow = one.failure.type == UNIDENTIFIED or any("/PIL/" in frame.file for frame in one.failure.frames)
-    commands = [f"ls -l {shlex.quote(path)}", f"file {shlex.quote(path)}"]
+    commands = [f"ls -l {quoted(path)}", f"file {quoted(path)}"]
     return Remedy(
         f"Fetch {path} anew, or take it out of the list. {rest}", [*commands, _scan(path)] if pillow else commands
     )
@@ -156,4 +156,4 @@ def _scan(path: str) -> str:
     """Opens every file of that kind, and prints those that cannot be."""
     folder, _, name = path.rpartition("/")
     pattern = f"*.{name.rpartition('.')[2]}" if "." in name else "*"
-    return f"python -c {shlex.quote(SCAN)} {shlex.quote(folder or '.')} {shlex.quote(pattern)}"
+    return f"python -c {quoted(SCAN)} {quoted(folder or '.')} {quoted(pattern)}"

@@ -37,6 +37,7 @@ from ...model.recorded import Loader, Process
 from ...model.report import Finding, Remedy, Subject, Symptom
 from ...model.rule import rule
 from ...model.waiting import SECONDS, SHARE, Waiting, waiting
+from ...wording.printable import quoted_line
 
 FEW = 2  # batches after the first
 WANTED = 1.2  # times the processors that they have: a little more than all is no loss
@@ -175,7 +176,7 @@ def _seen(main: Process, loader: Loader, found: Pinned) -> Iterator[str]:
 
 def _remedy(evidence: Evidence, main: Process, loader: Loader, found: Pinned, since: str) -> Remedy:
     processors = in_words(found.could)
-    command = " ".join(evidence.run.command)
+    command = quoted_line(evidence.run.command)
     if since == FROM_START and _in_slurm(main):
         wanted = min(len(found.uses) + 1, int(found.most))
         return Remedy(

@@ -36,6 +36,7 @@ from ...model.recorded import Loader
 from ...model.report import Finding, Remedy, Subject, Symptom
 from ...model.rule import rule
 from ...model.waiting import holds_up, waiting
+from ...wording.printable import quoted_line
 
 BESIDE = 0.2  # of the processor time, used by threads beside the main one: a feeder thread uses far less
 QUEUED = 0.2  # of the time in which workers wanted to run, without a processor
@@ -113,7 +114,7 @@ def _seen(crowd: Crowd, loader: Loader, cpus: int) -> Iterator[str]:
 
 
 def _remedy(evidence: Evidence, loader: Loader) -> Remedy:
-    command = " ".join(evidence.run.command)
+    command = quoted_line(evidence.run.command)
     init = f", as {loader.worker_init_fn.rpartition('.')[2]} may do," if loader.worker_init_fn else ""
     return Remedy(
         f"Let each worker compute with one thread. Do not call torch.set_num_threads in the dataset or in "

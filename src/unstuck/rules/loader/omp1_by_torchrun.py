@@ -38,6 +38,7 @@ from ...model.report import Finding, Remedy, Subject, Symptom
 from ...model.rule import rule
 from ...model.threads import Shared
 from ...model.waiting import waiting
+from ...wording.printable import quoted_line
 
 VARIABLE = "OMP_NUM_THREADS"
 SHARED = 0.5  # of the loading that was looked at
@@ -140,7 +141,7 @@ def _seen(host: Host, one: Alone, used: float, idle: float | None) -> Iterator[s
 
 def _remedy(evidence: Evidence, threads: int, *, several: bool, room: bool) -> Remedy:
     """Threads that wait for each other while others have the processors are slower than one."""
-    command = " ".join(evidence.run.command)
+    command = quoted_line(evidence.run.command)
     own = "" if several else f", or call torch.set_num_threads({threads}) in the rank that loads"
     when = "Set" if room else "Once the training has the processors to itself (threads that share them are slower), set"
     return Remedy(

@@ -27,6 +27,7 @@ from ...model.look import Awaited, Holder, Seen
 from ...model.report import Finding, Remedy, Subject, Symptom
 from ...model.rule import rule
 from ...model.standing import LONG, asleep, fetchers, idles, in_futex, moves
+from ...wording.printable import quoted
 
 A_MINUTE = 60.0  # seconds: longer than anybody pauses between two tries
 SLOW_KERNEL = "D"  # asleep in the kernel where not even SIGKILL wakes it: storage that does not answer
@@ -93,7 +94,8 @@ def _about(seen: Seen, awaits: Awaited) -> list[str]:
 def _remedy(one: Culprit, awaits: Awaited) -> Remedy:
     if awaits.kind == "fifo":
         return Remedy(
-            f"Nobody writes to {awaits.name}: start its writer, or remove it from the data.", [f"ls -l {awaits.name}"]
+            f"Nobody writes to {awaits.name}: start its writer, or remove it from the data.",
+            [f"ls -l {quoted(awaits.name)}"],
         )
     if awaits.kind == "socket":
         return Remedy(
@@ -107,5 +109,5 @@ def _remedy(one: Culprit, awaits: Awaited) -> Remedy:
         )
     return Remedy(
         "See whether the storage answers, outside of the training, and read with a time limit.",
-        [f"timeout 10 head -c 1 {awaits.name} | wc -c"],
+        [f"timeout 10 head -c 1 {quoted(awaits.name)} | wc -c"],
     )

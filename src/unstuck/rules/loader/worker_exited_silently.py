@@ -21,7 +21,6 @@ it leaves no trace.
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Iterator
 
 from ...model.deaths import Death, worker_deaths
@@ -31,6 +30,7 @@ from ...model.questions import is_users, loader_name
 from ...model.recorded import Failure
 from ...model.report import Finding, Remedy, Subject, Symptom
 from ...model.rule import rule
+from ...wording.printable import quoted
 
 CALLS = r"os\._exit|sys\.exit|\bexit\(|\bquit\(|SystemExit|\.terminate\("
 
@@ -121,4 +121,4 @@ def _search(death: Death) -> list[str]:
     created = death.loader.created
     if created is None or not is_users(created) or "/" not in created.file:
         return []
-    return [f"grep -rnE --include='*.py' {shlex.quote(CALLS)} {shlex.quote(created.file.rpartition('/')[0] or '/')}"]
+    return [f"grep -rnE --include='*.py' {quoted(CALLS)} {quoted(created.file.rpartition('/')[0] or '/')}"]

@@ -30,6 +30,7 @@ from ...model.report import Finding, Remedy, Subject, Symptom
 from ...model.rule import rule
 from ...model.shard_errors import raised_over
 from ...model.shards import ShardError
+from ...wording.printable import quoted
 
 RAISED = ("fetch", "init")
 
@@ -126,7 +127,7 @@ def _of_stage(error: ShardError | None) -> Remedy | None:
         f"Look at sample {error.key} of {error.path} first. If such samples are to be expected, leave them out where "
         f"they fail: `.{stage}, handler=wds.warn_and_continue)`, or let the function return None. A "
         "`.select(lambda x: x is not None)` behind it never sees them: the exception is raised before.",
-        [f"tar -tvf {error.path} | grep {error.key}"] if error.path.startswith("/") else [],
+        [f"tar -tvf {quoted(error.path)} | grep {quoted(error.key)}"] if error.path.startswith("/") else [],
     )
 
 
@@ -153,4 +154,4 @@ def _remedy(failure: Failure, owner: tuple[Process, Loader] | None) -> Remedy:
         text = f"Call dataset[{failure.index!r}] without a DataLoader {alone}."
     else:
         text = f"Iterate over the dataset without a DataLoader {alone}."
-    return Remedy(text, [f"ls -l {subject.name}"] if subject is not None and subject.kind == "file" else [])
+    return Remedy(text, [f"ls -l {quoted(subject.name)}"] if subject is not None and subject.kind == "file" else [])

@@ -21,7 +21,6 @@ torch says, and repeats it. Which remedy comes first follows from the numbers; w
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Iterator
 
 from ...model.evidence import Evidence
@@ -34,6 +33,7 @@ from ...model.recorded import Failure, Loader
 from ...model.report import Finding, Remedy, Symptom
 from ...model.rule import rule
 from ...model.speaking import in_words_of, settings
+from ...wording.printable import quoted_line
 
 FEW = 1  # batches: whoever fails that early does not fail because something grows
 
@@ -136,7 +136,7 @@ def _way(evidence: Evidence, numbers: Shortage, name: str) -> Remedy:
     if name == "pieces":
         return Remedy(
             "Let torch's segments grow, so that free pieces are joined.",
-            [f"{numbers.setting}=expandable_segments:True {shlex.join(evidence.run.command)}".strip()],
+            [f"{numbers.setting}=expandable_segments:True {quoted_line(evidence.run.command)}".strip()],
         )
     pids = sorted(numbers.others)
     ours = [process for process in map(evidence.process, pids) if process is not None]

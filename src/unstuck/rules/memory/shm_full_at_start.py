@@ -32,6 +32,7 @@ from ...model.raised import Raised
 from ...model.recorded import Failure, ShmFile
 from ...model.report import Finding, Remedy, Subject, Symptom
 from ...model.rule import rule
+from ...wording.printable import quoted_line
 
 SEMAPHORES = "/multiprocessing/synchronize.py"
 NO_SPACE = ("No space left on device", "[Errno 28]")
@@ -152,7 +153,7 @@ def _remedy(one: Raised) -> Remedy:
         delete = [f"rm /dev/shm/torch_{owner}_*" for owner in _owners(held[DEAD])]
         return Remedy(f"Delete what dead processes have left in /dev/shm, and start again. {shared}", delete)
     if kind == UNKNOWN:
-        names = " ".join(f"/dev/shm/{file.name}" for file in held[UNKNOWN][:SHOWN])
+        names = quoted_line(f"/dev/shm/{file.name}" for file in held[UNKNOWN][:SHOWN])
         left = "Ask who has these files open. If nobody has, a run that was killed left them: delete them"
         return Remedy(f"{left}. If somebody does, {larger}.", [f"fuser -v {names}"])
     hold = "Processes that are alive hold this memory: an earlier run that has not ended, another job, or tensors that "

@@ -28,6 +28,7 @@ from ...model.ranks import Stand, listed, stand, told, unfinished
 from ...model.report import Finding, Remedy, Symptom
 from ...model.rule import rule
 from ...model.standing import LONG, standing
+from ...wording.printable import quoted_line
 
 
 @rule(
@@ -55,7 +56,7 @@ def check(evidence: Evidence) -> Iterator[Finding]:
             f"Look for what takes {listed(one.rank for one in odd)} to {odd[0].spot} without the others: fewer or more "
             "batches, a condition on the rank, a skipped step, groups that are used in another order."
             + ("" if evidence.recording else " To see where the ranks parted, start the run recorded."),
-            [] if evidence.recording else [f"unstuck run -- {' '.join(evidence.run.command) or 'COMMAND'}"],
+            [] if evidence.recording else [f"unstuck run -- {quoted_line(evidence.run.command) or 'COMMAND'}"],
         ),
         node=odd[0].node,
         rank=odd[0].rank,

@@ -32,6 +32,7 @@ from ...model.phrases import duration, ending, line, many, said, short
 from ...model.ranks import listed
 from ...model.report import Finding, Remedy, Subject, Symptom
 from ...model.rule import rule
+from ...wording.printable import quoted
 
 
 @rule(
@@ -133,7 +134,7 @@ def _remedy(evidence: Evidence, one: Meeting) -> Remedy:
     text = f"{text} (WORLD_SIZE, world_size=). One launcher for all ranks keeps both the same."
     script = next((word for word in evidence.run.command if word.endswith(".py")), "")
     local = one.address.startswith(HERE) and one.world is not None and script
-    return Remedy(text, [f"torchrun --standalone --nproc-per-node {one.world} {script}"] if local else [])
+    return Remedy(text, [f"torchrun --standalone --nproc-per-node {one.world} {quoted(script)}"] if local else [])
 
 
 def _launched(evidence: Evidence, pid: int) -> bool:

@@ -21,7 +21,7 @@ one that was opened for it or that the exception names.
 
 from __future__ import annotations
 
-import shlex
+import json
 from collections.abc import Iterator
 
 import msgspec
@@ -34,6 +34,7 @@ from ...model.recorded import Failure
 from ...model.rule import rule
 from ...model.rungs import ended_words, loader_of, root_of, symptom_of
 from ...model.trials import FAIL, Rung, Trial
+from ...wording.printable import quoted
 
 WITHOUT_WORKERS = ("sample", "samples", "collate", "no-workers")
 FILES = 4  # that are named
@@ -122,9 +123,9 @@ def _commands(trial: Trial, failure: Failure | None) -> list[str]:
     if not where.endswith(".py") or not name.isidentifier() or loader_of(trial).iterable:
         return []
     given = f"**{trial.target.kwargs!r}" if trial.target.kwargs else ""
-    made = f'import runpy; made = runpy.run_path("{where}")["{name}"]({given})'
+    made = f'import runpy; made = runpy.run_path({json.dumps(where)})["{name}"]({given})'
     code = f'{made}; print(getattr(made, "dataset", made)[{failure.index}])'
-    return [f"python -c {shlex.quote(code)}"]
+    return [f"python -c {quoted(code)}"]
 
 
 def _subject(failed: Rung) -> Subject | None:

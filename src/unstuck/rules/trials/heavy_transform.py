@@ -32,6 +32,7 @@ from ...model.phrases import duration, many, percent, short, size
 from ...model.rule import rule
 from ...model.rungs import as_it_is, feeds, loader_of, sample_size
 from ...model.trials import Trial
+from ...wording.printable import quoted
 
 HEAVY = 0.02  # seconds of a processor for a sample: decoding and augmenting a photograph takes 5 to 15 ms
 DENSE = 40e-9  # seconds for a byte: a large volume may take long and yet be read as fast as can be
@@ -103,7 +104,7 @@ def _remedy(trial: Trial, facts: Differences, own: Measured | None) -> Remedy:
         if free >= 1
         else f"More workers would not help: there are {facts.processors:g} processors. "
     )
-    command = f"unstuck tune {trial.target.name}" if trial.target is not None and free >= 1 else ""
+    command = f"unstuck tune {quoted(trial.target.name)}" if trial.target is not None and free >= 1 else ""
     text = (
         f"{more}Begin in {_stage(facts)}: do it once beforehand and store the result, on whole arrays instead of "
         "element by element, on smaller data, or on the GPU after the batch."

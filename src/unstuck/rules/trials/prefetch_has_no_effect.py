@@ -28,6 +28,7 @@ from ...model.recorded import Failure
 from ...model.rule import rule
 from ...model.speaking import settings
 from ...model.trials import FAIL, Trial
+from ...wording.printable import quoted
 
 NAME = "prefetch_factor"
 
@@ -80,6 +81,6 @@ def _without_effect(trial: Trial, asked: int) -> Finding:
 def _remedy(trial: Trial, asked: int | None) -> Remedy:
     loader = trial.target.loader if trial.target is not None else None
     ahead = settings(loader, num_workers=1, **({NAME: asked} if asked else {}))
-    name = f" {trial.target.name}" if trial.target is not None else " TARGET"
+    name = f" {quoted(trial.target.name)}" if trial.target is not None else " TARGET"
     text = f"Have at least one worker ({ahead}) to load ahead, or leave {NAME} out."
     return Remedy(text, [f"unstuck tune{name}"] if trial.target is not None else [])

@@ -35,6 +35,7 @@ from ...model.phrases import duration, many, percent, size
 from ...model.rule import rule
 from ...model.rungs import as_it_is, feeds, loader_of
 from ...model.trials import Trial
+from ...wording.printable import quoted
 
 WAIT = 0.01  # seconds a sample: below that, a few workers hide it
 RATE = 100 << 20  # bytes a second of waiting: what a single spinning disk gives; nobody calls more than that slow
@@ -89,7 +90,7 @@ def _plain(facts: Differences) -> Iterator[str]:
 
 def _remedy(trial: Trial, facts: Differences) -> Remedy:
     buffer = "A larger shuffle buffer would not help."
-    again = f"unstuck doctor {trial.target.name} --only samples,benchmark" if trial.target is not None else ""
+    again = f"unstuck doctor {quoted(trial.target.name)} --only samples,benchmark" if trial.target is not None else ""
     plain = facts.plain
     if not facts.paths:
         return Remedy(f"Bring what it reads from to this machine, or read ahead with more workers. {buffer}", [again])
@@ -100,10 +101,10 @@ def _remedy(trial: Trial, facts: Differences) -> Remedy:
         return Remedy(
             f"The files themselves come faster when they are read plainly{kept}. Look at how they are read{at}: in "
             f"larger pieces, once, without a round trip for each. More workers hide the wait. {buffer}",
-            [f"time head -c 1G {facts.paths[0]} > /dev/null"],
+            [f"time head -c 1G {quoted(facts.paths[0])} > /dev/null"],
         )
     return Remedy(
         f"Copy {folder} to a local disk and point the loader there; or try at another hour, when the storage is less "
         f"busy; or hide the wait behind more workers. {buffer}",
-        [f"time head -c 1G {facts.paths[0]} > /dev/null", f"cp -r {folder} /tmp/", again],
+        [f"time head -c 1G {quoted(facts.paths[0])} > /dev/null", f"cp -r {quoted(folder)} /tmp/", again],
     )

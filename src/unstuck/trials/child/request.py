@@ -43,9 +43,19 @@ class Facts:
         return found
 
 
+def _clean(text: str) -> str:
+    """Without secrets, by the recording's own redaction; where nothing is recorded, whoever asked does it."""
+    redaction = sys.modules.get("_unstuck_inside.redaction")
+    return text if redaction is None else str(redaction.redacted(text))
+
+
 def main(path: str) -> int:
     with open(path) as file:
         request = json.load(file)
+    if "secret" in request:  # arguments that must not stay on the disk
+        with open(request["secret"]) as file:
+            request["kwargs"] = json.load(file)
+        os.unlink(request["secret"])
     del path, file  # what frames hold when something fails is taken for the files it was about
     facts = Facts(request["facts"])
     try:
@@ -54,7 +64,7 @@ def main(path: str) -> int:
         facts.put(refused={"what": refused.what, "do": refused.do})
         return REFUSED
     except Exception:
-        facts.put(traceback=traceback.format_exc())
+        facts.put(traceback=_clean(traceback.format_exc()))
         raise  # so that it is recorded as what it is: an uncaught exception
     facts.put(done=True)
     sys.stdout.flush()

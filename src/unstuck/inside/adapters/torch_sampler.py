@@ -1,0 +1,32 @@
+"""torch's samplers: the length of the dataset, as they are told it, by the name `len` of their modules."""
+
+from __future__ import annotations
+
+from types import ModuleType
+from typing import Any
+
+from ..format import Kind
+from ..guard import Guard, clean
+from ..patching import Undo, replace
+from ..told_lengths import told
+
+MODULES = ("torch.utils.data.sampler", "torch.utils.data.distributed")
+OWES = (Kind.LENGTH,)
+
+
+def install(module: ModuleType, guard: Guard) -> Undo:
+    vars(module).setdefault("len", len)  # Python's own, so that there is something to replace
+    return replace(module, "len", lambda original: _len(original, guard))
+
+
+def _len(original: Any, guard: Guard) -> Any:
+    def counted(value: Any) -> int:
+        try:
+            length: int = original(value)
+        except Exception as error:
+            clean(error)
+            raise
+        guard.quietly(told.add, value, length)
+        return length
+
+    return counted
