@@ -1,4 +1,4 @@
-# expect: dataloader-bound (core)
+# expect: dataloader-bound
 """An augmentation that costs far more than the model, with two workers to do it."""
 
 import numpy as np

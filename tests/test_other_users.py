@@ -34,7 +34,8 @@ words = [0] * 512
 words[0], words[1], words[2] = int.from_bytes(b"UNSTUCK\\x01", "little"), 1, 4096
 words[3], words[40] = os.getpid(), write + 1
 maps = []
-for path, data in ((base + "/run/recordings/z.rec", bytes(4096)), (base + "/other/x.rec", struct.pack("<512Q", *words))):
+good = struct.pack("<512Q", *words)
+for path, data in ((base + "/run/recordings/z.rec", bytes(4096)), (base + "/other/x.rec", good)):
     open(path, "wb").write(data)
     maps.append(mmap.mmap(os.open(path, os.O_RDWR), 4096))
 if mode == "read":
@@ -110,7 +111,9 @@ def everything_below(folder):
 
 
 @pytest.mark.parametrize("mode", ["read", "write"])
-def test_a_link_beside_a_recording_gives_no_file_of_root_away_and_none_is_written_through_it(unstuck, theirs, aim, mode):
+def test_a_link_beside_a_recording_gives_no_file_of_root_away_and_none_is_written_through_it(
+    unstuck, theirs, aim, mode
+):
     trap = theirs(TRAP, theirs.folder / "trap", mode, aim)
     before = everything_below(theirs.folder)
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import time
 
 import pytest
 
+from unstuck.inside import redaction
 from unstuck.inside.redaction import (
     HIDDEN,
     redacted,
@@ -115,7 +117,7 @@ def test_a_json_document_without_its_secrets_is_a_json_document(text: str) -> No
 
 HARMLESS = [
     "train.py --tokenizer bert-base-uncased --max-tokens 100",
-    "--private-key-file /home/me/.ssh/id_rsa",
+    "--private-key-file /data/me/.ssh/id_rsa",
     "--key-metric loss",
     "tokens=12345",
     "num_tokens: 4096, max_new_tokens=256",
@@ -149,7 +151,7 @@ HARMLESS = [
     "abfss://container@account.dfs.core.windows.net/data/part-0001.parquet",
     "s3://my-bucket/shards/train-{000000..000127}.tar",
     "gs://bucket/tokenized/part-00001-of-00128.arrow",
-    "/home/me/.cache/huggingface/hub/models--bert-base-uncased/blobs/9f86d081884c7d659a2feaa0c55ad015a3bf4f1b",
+    "/data/me/.cache/huggingface/hub/models--bert-base-uncased/blobs/9f86d081884c7d659a2feaa0c55ad015a3bf4f1b",
     "/data/hf_datasets/wikitext/train.arrow",
     "/data/hf_internal_testing/sk-learn-data/ghs_features.npy",
     "/opt/conda/lib/python3.11/site-packages/torch/utils/data/_utils/worker.py:351",
@@ -160,7 +162,7 @@ HARMLESS = [
     "UNET_3D(in_channels=3, attn_key_dim=64, num_keys=8)",
     "2026-11-15 23:31:07,123 [INFO] epoch 3: 12:30 min left",
     "ImportError: libcudart.so.12: cannot open shared object file: No such file or directory",
-    "HF_HOME=/mnt/cache/hf TOKENIZERS_PARALLELISM=false PWD=/home/me/project",
+    "HF_HOME=/mnt/cache/hf TOKENIZERS_PARALLELISM=false PWD=/data/me/project",
     "{'image_token_index': 32000, 'vision_feature_layer': -2, 'token_type_ids': None}",
     "DatasetGenerationError: An error occurred while generating the dataset shard 3: key: image_0001.png",
     "ghosts, ASIANFACES2020.tar, sk-resnet, npm_modules, keyboard=qwerty",
@@ -282,3 +284,27 @@ def test_a_text_without_an_end_is_not_looked_through_for_ever() -> None:
         "\\" * 300_000 + '="',
     ):
         assert X not in redacted(f"{text} password={X}")
+
+
+@pytest.mark.parametrize("text", [*TEXTS, *HARMLESS])
+def test_the_quick_check_leaves_out_nothing_that_the_whole_redaction_would_find(text: str) -> None:
+    assert redacted(text) == redaction._redacted(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["a_b-c." * 3333 + "=1 token", "x://a:b" * 2500, "token=" * 3333, "a:" * 9000 + "://x@y", '"token": "' * 2000],
+    ids=["dotted names", "addresses", "names", "colons", "quotes"],
+)
+def test_a_text_made_to_take_long_takes_about_as_long_as_its_length(text):
+    """Four times the text takes about four times as long, not sixteen times."""
+
+    def seconds(length):
+        begun = time.process_time()
+        for _ in range(3):
+            redacted(text[:length])
+        return time.process_time() - begun
+
+    seconds(100)
+
+    assert seconds(16_000) < 8 * seconds(4_000) + 0.2

@@ -285,7 +285,7 @@ def test_no_secret_of_a_loader_that_is_tried_is_kept_or_shown_and_the_loader_get
         "proof": str(tmp_path / "proof"),
         "fails": fails,
     }
-    words = ["data.py:make_loader", "--only", "construct,samples,no-workers", "--kwargs", json.dumps(given)]
+    words = ["data.py:make_loader", "--only", "samples", "--kwargs", json.dumps(given)]
     said = [unstuck(tmp_path, "doctor", *words), unstuck(tmp_path, "doctor", *words, "--json", "--with-evidence")]
     folders = sorted((tmp_path / "unstuck-runs").iterdir())
     said += [unstuck(tmp_path, "why", str(folders[-1])), unstuck(tmp_path, "why", str(folders[-1]), "--json")]

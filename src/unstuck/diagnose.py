@@ -154,7 +154,7 @@ def trainings(tell: Tell) -> list[Training]:
     found = []
     for pids in tree.all_runs():
         tell(f"looking at pid {pids[0]}")
-        evidence = live.glanced_at(pids)
+        evidence = without_secrets(live.glanced_at(pids))
         seen = evidence.processes
         if not seen:  # it has ended meanwhile
             continue

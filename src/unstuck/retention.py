@@ -27,7 +27,7 @@ SILENT = 7 * 24 * 3600.0  # seconds after which a run of another node that never
 OURS = {
     "": (
         "run.json", "report.json", "errors.log", "watch-*.lock", "watch-*.jsonl", "recordings-*.at", "*.half",
-        "request.json", "facts.json", "watcher.log", "ask-*.json", "answer-*.json", "*.new",
+        "request.json", "arguments.json", "facts.json", "watcher.log", "ask-*.json", "answer-*.json", "*.new",
         "asked.json", "checked.jsonl",
     ),
     "recordings": ("*.rec", "*.stacks", "*.flight", "*.half", ".*.rec", ".*.flight", "unrecorded-*", ".reserve-*"),

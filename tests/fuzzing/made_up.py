@@ -54,7 +54,10 @@ FACTS = {
     Kind.COMPILED: ("a", {**LINE, "reason": "shapes"}),
     Kind.LOGGER: ("a", {"name": "wandb", "mode": "online", "where": LINE}),
     Kind.FRAMEWORK: ("a", {"name": "Lightning", "where": LINE, "module": "Net", "settings": {"max_epochs": 3}}),
-    Kind.BUCKETS: ("a", {"dataset": "Texts", "files": {"0-64": 10, "64-128": 2}, "count": 2, "batches": 4, "partial": 2}),
+    Kind.BUCKETS: (
+        "a",
+        {"dataset": "Texts", "files": {"0-64": 10, "64-128": 2}, "count": 2, "batches": 4, "partial": 2},
+    ),
     Kind.NOTE: ("a", {"lr": 0.1}),
     Kind.THREADS: ("a", {"variables": {"OMP_NUM_THREADS": "1"}, "threads": 4}),
     Kind.SHARED: ("a", {"seconds": 1.0, "shared": 0.5, "batches": 3, "names": ["conv2d"]}),
@@ -75,7 +78,10 @@ ANSWER = [
     }
     for number in range(3)
 ]
-STACKS = 'Fatal Python error: Segmentation fault\n\nCurrent thread 0x01 (most recent call first):\n  File "train.py", line 12 in main\n'
+STACKS = (
+    "Fatal Python error: Segmentation fault\n\nCurrent thread 0x01 (most recent call first):\n"
+    '  File "train.py", line 12 in main\n'
+)
 
 
 def a_run(folder: Path, ranks: int = 2) -> Path:
@@ -91,7 +97,13 @@ def a_run(folder: Path, ranks: int = 2) -> Path:
     first.with_suffix(".77.flight").write_text(json.dumps(ANSWER))
     first.with_suffix(".77.stacks").write_text(STACKS)
     about = Run(
-        id=folder.name, folder=str(folder), command=["python", "train.py"], started=STARTED, host=node, status=1, pid=999
+        id=folder.name,
+        folder=str(folder),
+        command=["python", "train.py"],
+        started=STARTED,
+        host=node,
+        status=1,
+        pid=999,
     )
     (folder / "run.json").write_bytes(msgspec.json.encode(about))
     (folder / f"watch-{node}.jsonl").write_bytes(b"\n".join(map(msgspec.json.encode, _watched(node))) + b"\n")
@@ -164,7 +176,9 @@ def _main(path: Path, rank: int) -> None:
     recorder.note(Kind.DATA_FILE, recorder.intern("data/1.parquet\n0\n4"), 103 * SECOND, 1, 3, 100, 5000)
     recorder.note(Kind.SLOWEST, stage, 103 * SECOND, SECOND, recorder.intern("7.png"), 8)
     recorder.note(Kind.PHASE, recorder.intern("train"), 102 * SECOND, 0, 1, 0)
-    shards = recorder.intern(json.dumps({"library": "webdataset", "name": "s-{0..8}.tar", "total": 8, "of_rank": 4, "mine": 2}))
+    shards = recorder.intern(
+        json.dumps({"library": "webdataset", "name": "s-{0..8}.tar", "total": 8, "of_rank": 4, "mine": 2})
+    )
     recorder.note(Kind.SHARDS, shards, 102 * SECOND, 0, 1)
     recorder.note(Kind.SHARD_SHORT, shards, 104 * SECOND, 0, recorder.intern("shard-2.tar"), 3, 10)
     for kind, key in ((Kind.WAIT, 1), (Kind.FIRST_WAIT, 1), (Kind.BODY, 1), (Kind.CALL, call), (Kind.STAGE, stage)):
@@ -179,7 +193,9 @@ def _main(path: Path, rank: int) -> None:
     recorder.board(recorder.board_slot(Kind.METRIC, loss), Kind.METRIC, loss, 107 * SECOND, 21, value)
     recorder.board_text(recorder.board_slot(Kind.STAGE, stage), Kind.STAGE, stage, 107 * SECOND, "7.png", 1)
     recorder.board(recorder.board_slot(Kind.SKIPPING, 1), Kind.SKIPPING, 1, 103 * SECOND, 2, 5, stage, 4 | 1)
-    recorder.board_text(recorder.board_slot(Kind.SHARDS, shards), Kind.SHARDS, shards, 107 * SECOND, "s-1.tar", 3, 2, 9, 1)
+    recorder.board_text(
+        recorder.board_slot(Kind.SHARDS, shards), Kind.SHARDS, shards, 107 * SECOND, "s-1.tar", 3, 2, 9, 1
+    )
     if rank == 0:
         recorder.last_words(json.dumps([{**FAILED, "at": 108 * SECOND}]))
     recorder.publish()

@@ -103,7 +103,9 @@ def _strings(data: bytearray, chance: random.Random) -> None:
     offset, _ = _section(data, f.S_STRINGS)
     used = int.from_bytes(data[f.H_STRINGS_USED * f.WORD :][: f.WORD], "little")
     for _ in range(chance.randint(1, 30)):
-        data[offset + chance.randrange(max(used, 1))] = chance.choice((0, 0x22, 0x7B, 0x5B, 0xFF, chance.randrange(256)))
+        data[offset + chance.randrange(max(used, 1))] = chance.choice(
+            (0, 0x22, 0x7B, 0x5B, 0xFF, chance.randrange(256))
+        )
 
 
 def _records(data: bytearray, chance: random.Random, section: int) -> None:

@@ -81,7 +81,11 @@ def test_logs_are_written_of_what_can_be_read(tmp_path, seed):
             for path in (spoilt := chance.sample(sorted(good), 4)):
                 path.write_bytes(spoiling.recording(good[path], chance)[1])
             with spoiling.in_time((seed, number)), contextlib.suppress(OSError, ValueError):
-                logs = Logs(LogFolder(str(tmp_path / "logs"), run, Settings(), run.started), str(folder / "recordings"), at_once=EVERYTHING)
+                logs = Logs(
+                    LogFolder(str(tmp_path / "logs"), run, Settings(), run.started),
+                    str(folder / "recordings"),
+                    at_once=EVERYTHING,
+                )
                 logs.tick(STARTED + 100, set(), final=True)
             shutil.rmtree(tmp_path / "logs", ignore_errors=True)
             for path in spoilt:

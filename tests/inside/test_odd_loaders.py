@@ -241,7 +241,8 @@ for loader in loaders:
         pass
 """
     ).succeeded()
-    assert len(run.main.process().loaders) == 100
+    loaders = run.main.process().loaders
+    assert [(one.passes, one.batches, one.length) for one in loaders] == [(1, 2, 2)] * 100
 
 
 def test_a_dataset_that_holds_an_infinite_number_can_be_read_back(recorded: Recorded) -> None:

@@ -40,7 +40,9 @@ class Parser(argparse.ArgumentParser):
 def main(arguments: Sequence[str] | None = None) -> int:
     words = list(sys.argv[1:] if arguments is None else arguments)
     for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):  # a terminal or a pipe without UTF-8 shows what it cannot by its number
+        if isinstance(
+            stream, io.TextIOWrapper
+        ):  # a terminal or a pipe without UTF-8 shows what it cannot by its number
             stream.reconfigure(errors="backslashreplace")
     try:
         return _dispatch(words)

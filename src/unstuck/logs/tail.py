@@ -36,20 +36,24 @@ def open_recording(path: str | Path) -> Opened:
     """Raises OSError or ValueError where there is nothing to read yet, or never will be."""
     fd = open_plain(path, largest=LARGEST)
     try:
-        header = struct.unpack(f"<{f.H_WORDS}Q", pread(fd, f.H_WORDS * f.WORD, 0))
-        if header[f.H_MAGIC] != f.MAGIC:  # it has been made, but not filled in yet
-            raise ValueError(path)
-        pairs = header[f.H_SECTIONS : f.H_SECTIONS + 12]
-        sections = list(zip(pairs[0::2], pairs[1::2], strict=True))
-        size = os.fstat(fd).st_size
-        for (offset, count), unit in zip(sections, UNITS, strict=True):
-            if offset % f.WORD or offset < f.HEADER_SIZE or not count or offset + count * unit > size:
-                raise ValueError(f"{path} is damaged: a section lies outside the file")
-        if header[f.H_PID] >= 1 << 31 or max(header[f.H_MONOTONIC], header[f.H_WALL]) > MOMENT:
-            raise ValueError(f"{path} is damaged: no process has such a header")
+        return _opened(path, fd)
     except BaseException:
         os.close(fd)
         raise
+
+
+def _opened(path: str | Path, fd: int) -> Opened:
+    header = struct.unpack(f"<{f.H_WORDS}Q", pread(fd, f.H_WORDS * f.WORD, 0))
+    if header[f.H_MAGIC] != f.MAGIC:  # it has been made, but not filled in yet
+        raise ValueError(path)
+    pairs = header[f.H_SECTIONS : f.H_SECTIONS + 12]
+    sections = list(zip(pairs[0::2], pairs[1::2], strict=True))
+    size = os.fstat(fd).st_size
+    for (offset, count), unit in zip(sections, UNITS, strict=True):
+        if offset % f.WORD or offset < f.HEADER_SIZE or not count or offset + count * unit > size:
+            raise ValueError(f"{path} is damaged: a section lies outside the file")
+    if header[f.H_PID] >= 1 << 31 or max(header[f.H_MONOTONIC], header[f.H_WALL]) > MOMENT:
+        raise ValueError(f"{path} is damaged: no process has such a header")
     return Opened(fd, header, sections)
 
 
@@ -142,9 +146,7 @@ class Ring:
         records = (
             Record(*unpack(data, found.start() * RECORD + f.R_KIND * f.WORD)) for found in self._wanted.finditer(kinds)
         )
-        return [
-            one for one in records if one.kind < KINDS and 0 <= one.start < MOMENT and 0 <= one.duration < AMOUNT
-        ]
+        return [one for one in records if one.kind < KINDS and 0 <= one.start < MOMENT and 0 <= one.duration < AMOUNT]
 
     def _overtaken(self, data: bytes) -> bool:
         """The writer has come round. Go on with the oldest records that will still be there in a moment."""
@@ -239,6 +241,12 @@ class Tail:
             said = json.loads(os.pread(self._fd, length, offset))
             new = [one for one in said if int(one.get("at", 0)) > self._said]
             self._said = max((int(one.get("at", 0)) for one in said), default=self._said)
-        except (ValueError, AttributeError, TypeError, RecursionError, OverflowError):  # it is being replaced: next time
+        except (
+            ValueError,
+            AttributeError,
+            TypeError,
+            RecursionError,
+            OverflowError,
+        ):  # it is being replaced: next time
             return []
         return new

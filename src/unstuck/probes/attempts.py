@@ -9,7 +9,6 @@ from ..model.evidence import Evidence, Exit, Run
 from ..model.first_dead import first_dead
 from ..model.recorded import Process
 
-
 REQUEUES = 1000  # an attempt's number holds how often Slurm has started the job again, times this
 
 

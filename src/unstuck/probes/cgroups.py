@@ -78,7 +78,12 @@ def _folders(pid: int, kind: str, controller: str, path: str) -> list[Path]:
     for line in _text(Path(f"/proc/{pid}/mountinfo")).splitlines():
         before, _, after = line.partition(" - ")
         mount, described = before.split(), after.split()
-        if len(mount) > 4 and described and described[0] == kind and (not controller or controller in described[-1].split(",")):
+        if (
+            len(mount) > 4
+            and described
+            and described[0] == kind
+            and (not controller or controller in described[-1].split(","))
+        ):
             root, point = mount[3], Path(mount[4])
             inner = path[len(root) :] if root != "/" and path.startswith(root) else path
             folder = point / inner.lstrip("/")

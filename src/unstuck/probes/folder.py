@@ -14,6 +14,7 @@ import msgspec
 
 from ..errors import UserError
 from ..inside import format as f
+from ..inside.run_folder import kind_of
 from ..model.evidence import Exit, Run
 from ..model.recorded import Loader, Process
 from ..recordings.facts import Facts
@@ -59,12 +60,26 @@ def _described_by_recordings(folder: Path) -> Run:
 
 
 def _files(folder: Path) -> Iterator[tuple[str, os.stat_result]]:
+    """Each recording once: where it is written, or as it was brought home."""
+    names: set[str] = set()
+    for place in (*_on_a_local_disk(folder), folder / "recordings"):
+        try:
+            with os.scandir(place) as entries:
+                for entry in entries:
+                    if entry.name.endswith(".rec") and entry.name not in names:
+                        names.add(entry.name)
+                        yield entry.path, entry.stat(follow_symlinks=False)
+        except OSError:
+            continue
+
+
+def _on_a_local_disk(folder: Path) -> Iterator[Path]:
+    """Where this node writes the recordings of a run whose own folder lies on a network file system."""
     try:
-        with os.scandir(folder / "recordings") as entries:
-            for one in entries:
-                if one.name.endswith(".rec"):
-                    yield one.path, one.stat(follow_symlinks=False)
-    except OSError:
+        local = Path(os.fsdecode(read_plain(folder / f"recordings-{os.uname().nodename}.at", largest=4096)))
+        if kind_of(str(local)) == "recordings" and local.stat().st_uid in (folder.stat().st_uid, os.geteuid()):
+            yield local
+    except (OSError, ValueError):
         return
 
 

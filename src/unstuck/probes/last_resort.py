@@ -31,15 +31,14 @@ def ask(process: Process, folder: Path) -> list[Stack]:
     process, and the kernel says caught, at this moment. It is one of those that a recorded process registers: a damaged
     or forged recording can ask for no other.
     """
-    if not signal.SIGRTMIN <= process.stack_signal <= signal.SIGRTMAX:
-        return []
     try:
         handle = os.pidfd_open(process.pid)
     except OSError:
         return []
     try:
         seen = kernel.stat(process.pid)
-        if seen is None or not _caught(process.pid, process.stack_signal):
+        registered = signal.SIGRTMIN <= process.stack_signal <= signal.SIGRTMAX
+        if seen is None or not registered or not _caught(process.pid, process.stack_signal):
             return []
         recording = next((folder / "recordings").glob(f"*.{process.pid}.{seen.started}.rec"), None)
         if recording is None:

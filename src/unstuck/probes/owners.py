@@ -148,15 +148,7 @@ def _as_child(pipe: int, owner: Owner, work: Callable[[], object], prctl: Callab
         signal.set_wakeup_fd(-1)
         for name in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             signal.signal(name, signal.SIG_DFL)
-        os.setgroups(owner.groups)
-        os.setresgid(owner.gid, owner.gid, owner.gid)
-        os.setresuid(owner.uid, owner.uid, owner.uid)
-        for number, value in ((PR_SET_DUMPABLE, 0), (PR_SET_NO_NEW_PRIVS, 1), (PR_SET_PDEATHSIG, signal.SIGKILL)):
-            prctl(number, value, 0, 0, 0)
-        for limit in (resource.RLIMIT_FSIZE, resource.RLIMIT_CORE):
-            resource.setrlimit(limit, (0, 0))
-        if os.getuid() != owner.uid or os.geteuid() != owner.uid:
-            raise PermissionError("the rights of root are still there")
+        _become(owner, prctl)
         result = _Result(found=msgspec.Raw(msgspec.msgpack.encode(work())))
     except UserError as error:
         result = _Result(what=error.what, remedy=error.remedy)
@@ -168,6 +160,18 @@ def _as_child(pipe: int, owner: Owner, work: Callable[[], object], prctl: Callab
             said = said[os.write(pipe, said) :]
     finally:
         os._exit(0)
+
+
+def _become(owner: Owner, prctl: Callable[..., int]) -> None:
+    os.setgroups(owner.groups)
+    os.setresgid(owner.gid, owner.gid, owner.gid)
+    os.setresuid(owner.uid, owner.uid, owner.uid)
+    for number, value in ((PR_SET_DUMPABLE, 0), (PR_SET_NO_NEW_PRIVS, 1), (PR_SET_PDEATHSIG, signal.SIGKILL)):
+        prctl(number, value, 0, 0, 0)
+    for limit in (resource.RLIMIT_FSIZE, resource.RLIMIT_CORE):
+        resource.setrlimit(limit, (0, 0))
+    if os.getresuid() != (owner.uid,) * 3 or os.getresgid() != (owner.gid,) * 3:
+        raise PermissionError("the rights of root are still there")
 
 
 def _read_all(pipe: int, until: float) -> bytes:

@@ -17,8 +17,8 @@ from ..model.told import StageNow
 from ..wording.left_out import encodable, left_out
 from . import beginning, frameworks, ranks, told
 from .calls import calls
-from .collectives import collectives
 from .collecting import collecting
+from .collectives import collectives
 from .compiled import compiled
 from .crashes import crash_of
 from .data_facts import graphs, of_fetching, of_loader
@@ -165,7 +165,9 @@ class Facts:
     def _loaders(self) -> list[Loader]:
         described = self.noted(Kind.LOADER)
         descriptions = dict.fromkeys((one[f.R_KEY] for one in described), 0)
-        descriptions.update({one[f.R_KEY]: one[f.R_A] for one in described if one[f.R_A]})  # 0: there was no room for it
+        descriptions.update(
+            {one[f.R_KEY]: one[f.R_A] for one in described if one[f.R_A]}
+        )  # 0: there was no room for it
         between = gaps(self)
         found = [self._loader(number, self.recording.told(text)) for number, text in sorted(descriptions.items())]
         return [msgspec.structs.replace(one, **between.get(one.number, {})) for one in found]
@@ -178,8 +180,8 @@ class Facts:
         fields = {
             "number": number,
             "dataset": known.pop("dataset_inner", None) or "",
-            "passes": board.b if board else 0,
-            "batches": board.c if board else 0,
+            "passes": board.b if board else self._passes(number),
+            "batches": board.c if board else self._batches(number),
             "pass_batches": board.a if board else 0,
             "optimizer_steps": board.d if board else 0,
             "now": PHASES.get(board.kind, "") if board else "",
@@ -205,6 +207,14 @@ class Facts:
             name: value for name, value in known.items() if name in Loader.__struct_fields__ and value is not None
         }
         return msgspec.convert({**wanted, **fields}, Loader, strict=False, from_attributes=True)
+
+    def _passes(self, number: int) -> int:
+        """Of a loader that found no room on the board, beside so many others: as far as its notes go."""
+        return max((one[f.R_A] for one in self.noted(Kind.ITERATOR, number)), default=0)
+
+    def _batches(self, number: int) -> int:
+        ended = sum(one[f.R_A] for one in self.noted(Kind.PASS_END, number))
+        return max(ended, len(self.recording.events(Kind.WAIT, number)))
 
     def _fetching(self) -> list[Fetching]:
         loaders = sorted(key for kind, key in self.totals if kind == Kind.FETCH)

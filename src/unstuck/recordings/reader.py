@@ -280,6 +280,11 @@ def _validate(path: Path, data: bytes) -> None:
         )
     if size != len(data):
         raise UserError(f"{path} is cut short ({len(data):,} of {size:,} bytes)", "copy the run folder again")
+    _validate_words(path, words, size)
+
+
+def _validate_words(path: Path, words: Words, size: int) -> None:
+    """Where the sections are, and all numbers of the header that anything is counted, shown or looked up by."""
     for number, unit in enumerate(UNITS):
         offset, count = (int(words[f.H_SECTIONS + 2 * number + one]) for one in (0, 1))
         if offset % f.WORD or offset < f.HEADER_SIZE or not count or offset + count * unit > size:
