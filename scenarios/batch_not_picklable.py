@@ -1,4 +1,4 @@
-# expect: batch-not-picklable (core)
+# expect: batch-not-picklable
 """Sentences of different lengths: the collate function hands over, with the batch, a function that undoes its padding."""
 
 import time

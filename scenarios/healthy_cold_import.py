@@ -1,4 +1,4 @@
-# expect: healthy (core)
+# expect: healthy
 """A large framework is imported for the first time: hundreds of modules, each of which is compiled and builds tables."""
 
 import importlib

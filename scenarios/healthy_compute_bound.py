@@ -1,4 +1,4 @@
-# expect: healthy (core)
+# expect: healthy
 """The model is the limit: all workers wait for something to do, and the main process computes without pause."""
 
 import time

@@ -1,4 +1,4 @@
-# expect: healthy (core)
+# expect: healthy
 """Somebody has set a breakpoint in the loop and thinks for a while at the debugger's prompt before going on."""
 
 import os

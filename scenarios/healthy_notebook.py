@@ -1,4 +1,4 @@
-# expect: healthy (core)
+# expect: healthy
 """A notebook's kernel trains in one cell, waits for its user, and trains again in the next."""
 
 import asyncio

@@ -1,4 +1,4 @@
-# expect: main-oom-killed (core)
+# expect: main-oom-killed
 # environment: memory=1000M
 """The training process itself keeps every batch it has seen, until the limit is reached."""
 

@@ -1,4 +1,4 @@
-# expect: persistent-stale-epoch (core)
+# expect: persistent-stale-epoch
 """A curriculum by epoch: longer excerpts each time. The workers persist, and never hear of the second epoch."""
 
 import torch

@@ -1,4 +1,4 @@
-# expect: stdout-pipe-full (core)
+# expect: stdout-pipe-full
 """A wrapper starts the training with its output in a pipe and waits for its end, but never reads the pipe."""
 
 import signal
