@@ -136,6 +136,11 @@ class Place:
                 found.append(int(name))
         return sorted(found)
 
+    def trainings(self, *words):
+        """The same without `unstuck run` itself and its watcher, whose commands name the program, too."""
+        ours = self.processes("-m unstuck run")
+        return [pid for pid in self.processes(*words) if pid not in ours]
+
     def end(self):
         """Whatever is left: by pid, each known by its mark."""
         while left := self.processes():

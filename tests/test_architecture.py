@@ -43,9 +43,22 @@ MAY_IMPORT: dict[str, set[str]] = {
     "rules": {"model"},  # a rule judges saved evidence: offline, in tests, on a colleague's machine
     "views": {"model"},  # a view that computes cannot be trusted
     "diagnose": {"", "model", "recordings", "probes", "rules"},
-    "checking": {"model", "retention", "inside.run_folder"},  # the same reading serves a check, a cluster, and a run that had trouble with a file
+    "checking": {
+        "model",
+        "retention",
+        "inside.run_folder",
+    },  # the same reading serves a check, a cluster, and a run that had trouble with a file
     # The naming of run folders is shared with the process that makes a run from inside.
-    "watching": {"model", "recordings", "probes", "logs", "diagnose", "retention", "inside.format", "inside.run_folder"},
+    "watching": {
+        "model",
+        "recordings",
+        "probes",
+        "logs",
+        "diagnose",
+        "retention",
+        "inside.format",
+        "inside.run_folder",
+    },
     # A trial is a recorded run: it is watched and judged like any other.
     "trials": {
         *("model", "recordings", "probes", "logs", "watching", "diagnose", "retention"),

@@ -161,10 +161,10 @@ def judged(unstuck, target):
 @pytest.mark.scenario
 def test_a_generator_that_fills_its_buffer_is_slow_not_stuck_while_it_does(tmp_path, unstuck) -> None:
     with place_at(tmp_path) as place:
-        watcher = place.run("--run-dir", tmp_path / "runs", program=FILLING).pid
+        place.run("--run-dir", tmp_path / "runs", program=FILLING)
         wait_for(lambda: "begins" in place.out)
         (folder,) = (tmp_path / "runs").iterdir()
-        main = next(pid for pid in place.processes("train.py") if pid != watcher)
+        main = place.trainings("train.py")[0]
         for target in (folder, main):
             # when it is looked at until it has lasted long enough for a verdict
             report = wait_for(lambda target=target: judged(unstuck, target))

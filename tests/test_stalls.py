@@ -103,7 +103,7 @@ def test_a_run_is_not_stopped_while_it_saves_a_checkpoint(place):
 def test_a_run_that_cannot_be_recorded_is_watched_from_outside(place, unstuck):
     running = place.run(python=(sys.executable, "-I"))
     place.told(STUCK)
-    main = min(set(place.processes("-I")) - {running.pid})
+    main = min(place.trainings("-I"))
     looked = json.loads(unstuck("why", main, "--json").stdout)["findings"][0]
 
     place.let_go()

@@ -37,9 +37,9 @@ def plain(tmp_path_factory):
 def recorded(tmp_path_factory):
     """The same under `unstuck run`."""
     with place_at(tmp_path_factory.mktemp("recorded")) as place:
-        watcher = place.run().pid
+        place.run()
         wait_for(lambda: "batch 4" in place.out)
-        main, worker = wait_for(lambda: [pid for pid in place.processes("train.py") if pid != watcher][:2])
+        main, worker = wait_for(lambda: len(found := place.trainings("train.py")) > 1 and found[:2])
         yield place, main, worker
 
 

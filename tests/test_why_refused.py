@@ -80,9 +80,9 @@ def test_a_process_that_nobody_prepared_and_that_may_not_be_traced_has_no_stacks
 
 @pytest.mark.scenario
 def test_a_recorded_run_that_may_not_be_traced_gives_its_stacks_itself(place):
-    watcher = place.run().pid
+    place.run()
     wait_for(lambda: "batch 4" in place.out)
-    main, worker = wait_for(lambda: [pid for pid in place.processes("train.py") if pid != watcher][:2])
+    main, worker = wait_for(lambda: len(found := place.trainings("train.py")) > 1 and found[:2])
     place.told("unstuck · stuck")
 
     report = json.loads(why(main, "--json", "--with-evidence", before=without_ptrace()).stdout)

@@ -26,25 +26,19 @@ class NotPlainError(OSError):
         return f"{self.filename} is {self.strerror}"
 
 
-NotPlain = NotPlainError
-
-
 def open_plain(path: str | Path, *, largest: int | None = None, follow: bool = False) -> int:
     """A descriptor for reading a regular file; `follow` where the user named the file himself."""
-    flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
+    # First only the name, for its type: to open a device, a watchdog or a tape, is to act on it.
+    name = os.open(path, os.O_PATH | os.O_CLOEXEC | (0 if follow else os.O_NOFOLLOW))
     try:
-        fd = os.open(path, flags if follow else flags | os.O_NOFOLLOW)
-    except OSError as error:
-        if os.path.islink(path):
-            raise NotPlainError(path, "a link, which is not followed") from error
-        raise
-    about = os.fstat(fd)
-    if stat.S_ISREG(about.st_mode) and (largest is None or about.st_size <= largest):
-        return fd
-    os.close(fd)
+        about = os.fstat(name)
+        if stat.S_ISREG(about.st_mode) and (largest is None or about.st_size <= largest):
+            return os.open(f"/proc/self/fd/{name}", os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    finally:
+        os.close(name)
     if stat.S_ISREG(about.st_mode):
         raise NotPlainError(path, f"too large to be read ({about.st_size:,} bytes)")
-    raise NotPlainError(path, f"{_kind(about.st_mode)}, not a file")
+    raise NotPlainError(path, _kind(about.st_mode))
 
 
 def read_plain(path: str | Path, *, largest: int = LARGEST_TEXT, follow: bool = False) -> bytes:
@@ -81,10 +75,11 @@ def append_private(path: str | Path) -> int:
 
 def _kind(mode: int) -> str:
     kinds = {
-        stat.S_ISDIR: "a folder",
-        stat.S_ISFIFO: "a FIFO",
-        stat.S_ISSOCK: "a socket",
-        stat.S_ISCHR: "a device",
-        stat.S_ISBLK: "a device",
+        stat.S_ISLNK: "a link, which is not followed",
+        stat.S_ISDIR: "a folder, not a file",
+        stat.S_ISFIFO: "a FIFO, not a file",
+        stat.S_ISSOCK: "a socket, not a file",
+        stat.S_ISCHR: "a device, not a file",
+        stat.S_ISBLK: "a device, not a file",
     }
-    return next((name for test, name in kinds.items() if test(mode)), "something else")
+    return next((name for test, name in kinds.items() if test(mode)), "not a file")

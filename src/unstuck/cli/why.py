@@ -22,7 +22,7 @@ from ..diagnose import diagnose, diagnose_live, report_on, trainings
 from ..errors import UserError
 from ..model.evidence import Evidence
 from ..model.report import SCHEMA, Report
-from ..safe_files import NotPlain, read_plain
+from ..safe_files import NotPlainError, read_plain
 from ..views.as_json import render
 from ..views.checks import show_check
 from ..views.listing import as_json, show_trainings
@@ -101,7 +101,7 @@ def _judge_again(file: Path) -> Report:
     remedy = "name a run folder, or the report.json in one"
     try:
         saved = msgspec.json.decode(_bytes_of(file), type=Report)
-    except NotPlain as error:
+    except NotPlainError as error:
         raise UserError(str(error), remedy) from error
     except (OSError, ValueError, RecursionError) as error:
         raise UserError(f"{file} is not a report of unstuck ({error})", remedy) from error
@@ -113,7 +113,7 @@ def _judge_again(file: Path) -> Report:
 def _bytes_of(file: Path) -> bytes:
     """The user named it, perhaps by a link of his own; but nothing other than a file is opened."""
     if not stat.S_ISREG(file.stat().st_mode):
-        raise NotPlain(file, "not a file")
+        raise NotPlainError(file, "not a file")
     return read_plain(file, follow=True)
 
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-import shutil
 import time
+
+from ..safe_files import append_private, read_plain, write_private
 
 LIMIT = 4 << 20  # bytes: then what there is moves into an older file
 KEPT = 3  # older files of each: four times the limit at the most, 16 MiB for each rank and for the main log
@@ -22,7 +23,7 @@ class LogFile:
         self.failed: OSError | None = None  # why the newest write came to nothing
         self._limit, self._kept = limit, kept
         self._dropped = 0  # bytes
-        self._fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
+        self._fd = append_private(path)
         self._size = os.fstat(self._fd).st_size
 
     def write(self, data: bytes) -> None:
@@ -52,7 +53,7 @@ class LogFile:
             for number in range(self._kept - 1, 0, -1):
                 if os.path.exists(older(self.path, number)):
                     os.replace(older(self.path, number), older(self.path, number + 1))
-            shutil.copyfile(self.path, older(self.path, 1))
+            write_private(older(self.path, 1), read_plain(self.path, largest=2 * self._limit))
         except OSError as error:  # no room for a copy: the newest lines are worth more than the oldest
             self.failed = error
             self._dropped += self._size

@@ -6,6 +6,8 @@ import os
 import subprocess
 import sys
 
+from ..safe_files import PRIVATE_FOLDER, append_private
+
 PATIENCE = 2.0  # seconds: a process that outlives the command may hold the pipe for ever
 
 
@@ -14,8 +16,8 @@ class Output:
 
     def __init__(self, path: str) -> None:
         """Raises OSError where there can be no such file."""
-        os.makedirs(os.path.dirname(path), exist_ok=True)
-        os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644))
+        os.makedirs(os.path.dirname(path), PRIVATE_FOLDER, exist_ok=True)
+        os.close(append_private(path))
         self.path = path
         source, self.fd = os.pipe2(os.O_CLOEXEC)
         try:

@@ -20,7 +20,7 @@ from ..model.recorded import Loader, Process
 from ..recordings.facts import Facts
 from ..recordings.reader import Recording, Unfinished
 from ..recordings.spikes import Waits, waits_of, with_spikes
-from ..safe_files import NotPlain, read_plain
+from ..safe_files import NotPlainError, read_plain
 from ..wording.left_out import encodable, left_out
 
 EXITS = {f.EXIT_REAPED: "reaped", f.EXIT_PEEKED: "peeked"}
@@ -47,7 +47,7 @@ def run_of(folder: Path) -> Run:
             return _described_by_recordings(folder)
         remedy = "name a folder such as unstuck-runs/NAME, as `unstuck run` prints it"
         raise UserError(f"{folder} is not a run folder: it has no run.json", remedy) from None
-    except NotPlain as error:
+    except NotPlainError as error:
         raise UserError(str(error), "copy the run folder again") from error
     except (OSError, ValueError, RecursionError) as error:
         raise UserError(f"{file} cannot be read ({error})", "copy the run folder again") from error

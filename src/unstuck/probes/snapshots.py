@@ -9,7 +9,7 @@ import msgspec
 from ..model.evidence import Evidence
 from ..model.recorded import Process
 from ..model.report import Report
-from ..safe_files import PRIVATE_FOLDER, NotPlain, read_plain, write_private
+from ..safe_files import PRIVATE_FOLDER, NotPlainError, read_plain, write_private
 from ..wording.left_out import left_out
 
 FOLDER = "snapshots"
@@ -21,7 +21,7 @@ def save(report: Report, folder: Path) -> Path:
     place = folder / FOLDER
     place.mkdir(PRIVATE_FOLDER, exist_ok=True)
     if place.is_symlink():
-        raise NotPlain(place, "a link, which is not followed")
+        raise NotPlainError(place, "a link, which is not followed")
     path = place / f"{len(list(place.glob('*.json'))):04d}.json"
     write_private(path, msgspec.json.encode(report))
     return path

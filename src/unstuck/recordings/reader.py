@@ -15,7 +15,7 @@ import numpy.typing as npt
 from ..errors import UserError
 from ..inside import format as f
 from ..inside.format import Kind
-from ..safe_files import NotPlain, open_plain
+from ..safe_files import NotPlainError, open_plain
 from ..wording.left_out import encodable
 from ..wording.texts import every_text
 
@@ -197,7 +197,7 @@ def _read(path: Path) -> bytes:
     """
     try:
         fd = open_plain(path, largest=LARGEST)
-    except NotPlain as error:
+    except NotPlainError as error:
         raise UserError(f"{error}, and left out", "remove it from the run folder") from error
     except OSError as error:
         raise UserError(f"{path} cannot be read ({error.strerror})", "check its permissions") from error

@@ -10,6 +10,7 @@ import msgspec
 from ..model.evidence import Exit, Glance, Sample
 from ..model.journal import Begin, End, Glanced, Gone, Line, Look
 from ..model.look import Frame
+from ..safe_files import append_private, read_plain, write_private
 
 LIMIT = 1 << 20  # then the file is set aside, with what was set aside before, and every second look is dropped
 LOOK = msgspec.json.encode(Look(Sample(at=0.0)))[:14]  # how the line of a look begins
@@ -26,7 +27,7 @@ class Journal:
 
     def _open(self) -> None:
         try:
-            self._fd = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
+            self._fd = append_private(self.path)
         except OSError:
             self._fd = -1
         for line in self._head:
@@ -46,12 +47,12 @@ class Journal:
         """The older, the fewer: hours of a run stay in sight, and the file stays as small."""
         old = self.path.with_suffix(".old.jsonl")
         lines = [
-            line for path in (old, self.path) if path.exists() for line in path.read_bytes().splitlines(keepends=True)
+            line for path in (old, self.path) if path.exists() for line in read_plain(path).splitlines(keepends=True)
         ]
         looks = [number for number, line in enumerate(lines) if line.startswith(LOOK)]
         dropped = set(looks[1::2])
         try:
-            old.write_bytes(b"".join(line for number, line in enumerate(lines) if number not in dropped))
+            write_private(old, b"".join(line for number, line in enumerate(lines) if number not in dropped))
             self.path.unlink()
         except OSError:  # a full disk: as much is written as has room
             return
