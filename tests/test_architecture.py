@@ -66,7 +66,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     },
 }
 EVERYTHING = {"cli"}
-# The one error for people, the one way to open what others may have made, the one redaction, the one way to show a name.
+# The one error for people, one way to open what others may have made, one redaction, one way to show a name.
 EVERYBODYS = ("errors", "safe_files", "inside.redaction", "wording")
 
 

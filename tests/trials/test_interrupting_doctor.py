@@ -23,7 +23,7 @@ class Slow(Dataset):
         return torch.zeros(100_000)
 def make(): return DataLoader(Slow(), batch_size=2, num_workers=2)
 """
-SOON = 60.0  # seconds, on a busy machine: none of what is interrupted would be over by then
+SOON = 30.0  # seconds, on a machine that four others keep busy
 INTERRUPTED = 130
 TERM = 1 << (signal.SIGTERM - 1)
 

@@ -26,6 +26,8 @@ MESSAGE_LENGTH = 1500
 FRAMES = 24
 PATHS = 3
 PLAIN = (str, bytes, int, float, bool, type(None))
+TEXTS = ("__str__", "__repr__")
+DEEP, MANY = 4, 64  # of what an exception holds, as far as it is looked at
 
 
 def keep(error: BaseException, how: str, trace: TracebackType | None = None, **facts: Any) -> None:
@@ -84,14 +86,28 @@ def message_of(error: BaseException) -> str:
     return _shortened(redacted(", ".join(words)))
 
 
-def _speaks_for_itself(error: BaseException) -> bool:
+def _speaks_for_itself(error: BaseException, depth: int = 0) -> bool:
     """Its text is made by Python or a library, out of plain values."""
     given = list(_arguments(error))
     if isinstance(error, OSError):
         given += [error.filename, error.filename2]
-    texts = ("__str__", "__repr__")
-    plain = all(type(one) in PLAIN or (isinstance(one, str) and _is_librarys(one, *texts)) for one in given)
-    return plain and _is_librarys(error, "__str__")
+    return _is_librarys(error, *TEXTS) and len(given) <= MANY and all(_is_plain(one, depth + 1) for one in given)
+
+
+def _is_plain(value: Any, depth: int) -> bool:
+    """Also exceptions of other ranks and their stacks, which torch.distributed.checkpoint puts into its own."""
+    kind = type(value)
+    if kind in PLAIN or kind.__module__ in ("traceback", "pathlib"):
+        return True
+    if depth > DEEP or (kind in (list, tuple, dict) and len(value) > MANY):
+        return False
+    if kind in (list, tuple):
+        return all(_is_plain(one, depth + 1) for one in value)
+    if kind is dict:
+        return all(_is_plain(one, depth + 1) for both in value.items() for one in both)
+    if issubclass(kind, BaseException):
+        return _speaks_for_itself(value, depth)
+    return issubclass(kind, str) and _is_librarys(value, *TEXTS)
 
 
 def _arguments(error: BaseException) -> tuple[Any, ...]:

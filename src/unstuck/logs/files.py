@@ -53,7 +53,7 @@ class LogFile:
             for number in range(self._kept - 1, 0, -1):
                 if os.path.exists(older(self.path, number)):
                     os.replace(older(self.path, number), older(self.path, number + 1))
-            write_private(older(self.path, 1), read_plain(self.path, largest=2 * self._limit))
+            write_private(older(self.path, 1), read_plain(self.path))
         except OSError as error:  # no room for a copy: the newest lines are worth more than the oldest
             self.failed = error
             self._dropped += self._size
