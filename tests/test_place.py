@@ -65,13 +65,20 @@ def job(monkeypatch):
     return monkeypatch
 
 
+def ended(folder):
+    """As its watcher leaves it."""
+    lock = place.elect(folder)
+    lock.say_over()
+    lock.close()
+
+
 def launched(base):
     return place.make(base, ["python", "train.py"])[0]
 
 
 def test_two_commands_of_one_job_are_two_runs(tmp_path, job):
     first = launched(tmp_path)
-    place.elect(first).end()
+    ended(first)
 
     second = launched(tmp_path)
 
@@ -97,13 +104,13 @@ def test_launchers_that_run_at_the_same_time_share_a_run(tmp_path, job):
 
 def test_a_job_that_is_queued_again_goes_on_with_its_runs_in_their_order(tmp_path, job):
     first = launched(tmp_path)
-    place.elect(first).end()
+    ended(first)
     second = launched(tmp_path)
-    place.elect(second).end()
+    ended(second)
 
     job.setenv("SLURM_RESTART_COUNT", "1")
     first_again = launched(tmp_path)
-    place.elect(first_again).end()
+    ended(first_again)
     second_again = launched(tmp_path)
 
     assert (first_again, second_again) == (first, second)

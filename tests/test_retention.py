@@ -116,7 +116,9 @@ def test_a_run_that_is_being_watched_here_stays_however_old_it_is(tmp_path):
 
     assert retention.forget_old(tmp_path, RUN, keep=0) == []
 
-    lock.end()
+    lock.say_over()
+    assert retention.forget_old(tmp_path, RUN, keep=0) == []  # it is being judged
+    lock.close()
     assert retention.forget_old(tmp_path, RUN, keep=0) == ["old"]
 
 

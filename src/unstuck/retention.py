@@ -179,10 +179,9 @@ def _state(lock: Path) -> str:
         return "unknown"
     try:
         words = os.read(fd, 100).split()
-        if words[:1] == [ENDED]:
-            return "ended"
-        here = lock.name == f"watch-{os.uname().nodename}.lock"
-        return "held" if here and is_held(fd, words) else "unknown"
+        if lock.name == f"watch-{os.uname().nodename}.lock" and is_held(fd, words):
+            return "held"
+        return "ended" if words[:1] == [ENDED] else "unknown"
     except (OSError, ValueError):
         return "unknown"
     finally:

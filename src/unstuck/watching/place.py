@@ -121,10 +121,9 @@ class Lock:
             with contextlib.suppress(OSError):
                 os.pwrite(self._fd, b" ".join(words).ljust(LOCK_SIZE - 1) + b"\n", 0)
 
-    def end(self) -> None:
-        """From now on the run is over for this node."""
+    def say_over(self) -> None:
+        """From now on, what is launched on this node is another run. The lock is held until this one is judged."""
         self._write(run_folder.ENDED)
-        self.close()
 
     def close(self) -> None:
         if self._fd is not None:

@@ -100,13 +100,15 @@ class Watcher:
     def finish(self, status: int | None) -> None:
         """The command has ended: judge it and say what was found. `status` is None where only its parent knows it."""
         parts = self._parts
+        if self._lock is not None:
+            self._lock.say_over()
         if parts is not None:
             parts.close(status)
             report = self._judged(parts, status)
             if report is not None:
                 parts.told.end(report, self.folder)
         if self._lock is not None:
-            self._lock.end()
+            self._lock.close()
         self._fence.run("removing old runs", self._forget)
 
     def _judged(self, parts: Parts, status: int | None) -> Report | None:
