@@ -1,4 +1,4 @@
-# expect: checkpoint-disk-full (core)
+# expect: checkpoint-disk-full
 # environment: disk=24M
 """Every epoch leaves a checkpoint on a small disk, until one no longer fits; what torch says of it does not say so."""
 

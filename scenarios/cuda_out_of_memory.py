@@ -1,4 +1,4 @@
-# expect: cuda-out-of-memory (core)
+# expect: cuda-out-of-memory
 """Attention over reports of very different lengths, on a card that a forgotten notebook uses as well."""
 
 from unittest.mock import DEFAULT, Mock

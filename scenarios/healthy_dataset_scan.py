@@ -1,4 +1,4 @@
-# expect: healthy (core)
+# expect: healthy
 """Before training, all folders of a dataset are walked to list its files, over and over for every subset."""
 
 import os

@@ -1,4 +1,4 @@
-# expect: rng-duplicated (core)
+# expect: rng-duplicated
 """Images with noise and flips from a generator that the dataset makes once: both workers have a copy in the same state."""
 
 import numpy as np

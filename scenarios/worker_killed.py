@@ -1,4 +1,4 @@
-# expect: worker-killed (core)
+# expect: worker-killed
 """Somebody ends one of the workers with SIGKILL while batches are in flight."""
 
 import os

@@ -1,4 +1,4 @@
-# expect: worker-oom-killed (core)
+# expect: worker-oom-killed
 # environment: memory=1200M
 """Each worker keeps a cache of decoded volumes that nobody empties, in a container with a memory limit."""
 

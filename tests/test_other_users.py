@@ -193,7 +193,8 @@ def test_a_process_with_the_rights_of_two_users_is_nobodys(theirs):
         ["setpriv", "--ruid", str(NOBODY), "--clear-groups", _python(), "-c", "import time; time.sleep(600)"]
     )
     try:
-        wait_for(lambda: "python" in Path(f"/proc/{two.pid}/comm").read_text())
+        # Until setpriv has done its work, it has our own command or its own.
+        wait_for(lambda: Path(f"/proc/{two.pid}/cmdline").read_bytes().startswith(_python().encode()))
         assert owners.owner_of(two.pid) is None
         with pytest.raises(owners.Refused, match="several users"):
             owners.as_owner(owners.owner_of(two.pid), os.getcwd, str)

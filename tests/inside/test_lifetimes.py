@@ -227,5 +227,6 @@ for _ in range(3):
         pass
 print(max(most), len(alive))
 """
-    ).succeeded()
-    assert run.out == "1 0\n"
+    )
+    # torch itself complains on stderr, with us or without, when a worker collects an iterator of an earlier pass.
+    assert (run.code, run.out) == (0, "1 0\n"), run.err

@@ -10,6 +10,7 @@ from .files import files_of
 from .guard import is_library
 from .holdings import attributes_of, held
 from .redaction import HIDDEN, redacted, secret_name
+from .variables import variables
 
 PARAMETERS = (
     "batch_size",
@@ -96,7 +97,7 @@ def _maker(frame: FrameType | None) -> str:
     for _ in range(8):
         if frame is None or not is_library(frame.f_code.co_filename):
             break
-        owner = type(frame.f_locals.get("self")) if frame.f_code.co_name == "__init__" else None
+        owner = type(variables(frame).get("self")) if frame.f_code.co_name == "__init__" else None
         if owner is not None and owner.__name__ == "WebLoader" and owner.__module__.startswith("webdataset"):
             return "wds.WebLoader"
         frame = frame.f_back

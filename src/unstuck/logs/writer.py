@@ -33,8 +33,11 @@ class Logs:
         recordings: str,
         say: Callable[[Line], None] | None = None,
         at_once: int = AT_ONCE,
+        node: str | None = None,
     ) -> None:
+        """`node`: only its recordings. Others that share the folder write about theirs, under the same pids."""
         self.folder = folder
+        self._node = node
         self._recordings, self._say, self._at_once = recordings, say, at_once
         self._general: list[Line] = []  # for the main log
         self._known: set[str] = set()
@@ -65,6 +68,16 @@ class Logs:
             self._memory(sample, now)
         general, self._general = self._general, []
         self.folder.write(self.folder.main_log, sorted(general, key=lambda one: one.at))
+        if final:
+            self._close()
+
+    def _close(self) -> None:
+        """What is left: workers whose main process was never recorded."""
+        mains = [main.tail for main in self._mains.values()]
+        workers = [worker.tail for worker in self._workers.values()]
+        for tail in (*mains, *workers, *self._others.values()):
+            tail.close()
+        self._mains, self._workers, self._others = {}, {}, {}
 
     def _follow(self, main: MainProcess, now: float, alive: set[int], *, final: bool) -> None:
         ended = final or self._has_ended(main.pid, alive, main.tail)
@@ -89,12 +102,15 @@ class Logs:
         except OSError:
             return
         for name in names:
-            if name.endswith(".rec") and name not in self._known:
+            if name.endswith(".rec") and name not in self._known and self._is_of_this_node(name):
                 try:
                     tail = Tail(os.path.join(self._recordings, name), (*RING, *KINDS), NOTES)
                 except (OSError, ValueError):  # it is being made
                     continue
                 self._known.add(name)
+                before = self._others.get(tail.header[f.H_PID])
+                if before is not None:
+                    before.close()
                 self._others[tail.header[f.H_PID]] = tail
         for pid, tail in list(self._others.items()):
             try:
@@ -102,6 +118,10 @@ class Logs:
             except (OSError, ValueError) as error:
                 del self._others[pid]
                 self._general.append(_given_up(pid, tail, tail.seconds(tail.header[f.H_MONOTONIC]), error))
+
+    def _is_of_this_node(self, file: str) -> bool:
+        name = f.recording_name(file)
+        return self._node is None or (name is not None and name.node == self._node)
 
     def _sort(self, pid: int, tail: Tail) -> None:
         """Its role may show only some time after its recording was made."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -226,4 +227,4 @@ def _logs(watcher: Watcher, written: LogFolder) -> Logs:
     if watcher._output is not None:
         watcher._teller.say(f"Monitor logs with: tail -f {written.main_log} {watcher._output}")
     say: Callable[[Line], None] | None = watcher._teller.line if watcher._output is not None else None
-    return Logs(written, str(watcher.recordings), say)
+    return Logs(written, str(watcher.recordings), say, node=os.uname().nodename)
