@@ -72,6 +72,7 @@ def train(rank, port):
                     weights.grad = None
         dist.barrier()
         print("rank", rank, "epoch", epoch, flush=True)
+    del model  # freed after the group, it may wait for ever: for a thread of gloo that waits for the interpreter
     dist.destroy_process_group()
 
 

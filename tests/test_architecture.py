@@ -39,7 +39,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "recordings": {"model", "inside.format"},
     "probes": {"model", "recordings", "checking", "inside.format", "inside.run_folder"},
     # Written beside a run without numpy, whose threads would take the watcher's signals: so it reads recordings itself.
-    "logs": {"model", "inside.format"},
+    "logs": {"model", "inside.format", "inside.run_folder"},
     "rules": {"model"},  # a rule judges saved evidence: offline, in tests, on a colleague's machine
     "views": {"model"},  # a view that computes cannot be trusted
     "diagnose": {"", "model", "recordings", "probes", "rules"},

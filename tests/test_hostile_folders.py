@@ -378,6 +378,8 @@ def test_the_lock_of_a_watcher_is_looked_for_in_the_folder_alone(tmp_path):
     "words", [["why", "run"], ["logs", "run"], ["why", "run", "--json"], ["explain", "first-batch-slow"]]
 )
 def test_a_terminal_without_utf_8_gets_all_it_can_show(tmp_path, unstuck, variables, words):
+    if "LC_ALL" in variables and not sys.prefix.isascii():
+        pytest.skip("in the C locale, Python finds no installation below a folder whose name is not ASCII")
     run = a_run(tmp_path / "run")
     (run / "logs").mkdir()
     log = run / "logs" / "train_20260101_000000.log"

@@ -16,6 +16,7 @@ pytestmark = pytest.mark.scenario
 
 STUCK = "unstuck · stuck"
 LOOK = ("py-spy", "unstuck.watching.snapshot")
+OURS = "-m unstuck run"  # a folder may be called unstuck, too
 # The disk that the recordings lie on is full once the training has begun.
 FILLS = TRAINING.replace(
     '        print("batch", number, flush=True)\n',
@@ -79,7 +80,7 @@ def test_a_killed_parent_leaves_the_training_running_and_its_watcher_judges_it(p
     running.wait()
     place.let_go()
 
-    wait_for(lambda: not place.processes("unstuck"))
+    wait_for(lambda: not place.processes(OURS))
     assert place.out == PRINTED
     assert "the run goes on after" in place.err
     assert report_of(place)["state"] == "healthy"
@@ -92,7 +93,7 @@ def test_a_signal_during_a_look_is_passed_on_at_once_and_ends_the_look(place):
     running.terminate()
 
     assert running.wait(timeout=30) == 128 + signal.SIGTERM
-    assert place.processes(*LOOK, "unstuck") == []
+    assert place.processes(*LOOK, OURS) == []
 
 
 def test_a_run_that_its_user_interrupts_still_names_why_it_was_stuck(place):
@@ -103,7 +104,7 @@ def test_a_run_that_its_user_interrupts_still_names_why_it_was_stuck(place):
     os.write(terminal, b"\x03")
 
     assert running.wait(timeout=60) != 0
-    wait_for(lambda: not place.processes("unstuck"))
+    wait_for(lambda: not place.processes(OURS))
     findings = report_of(place)["findings"]
     assert [one["rule"] for one in findings if one["role"] == "root"] == ["worker-blocked-io"]
     assert place.err.count(STUCK) == 1

@@ -153,6 +153,7 @@ def work(rank, folder):
         if rank == 0 and epoch == 0:
             time.sleep(2.5)
         dist.barrier()
+    del model  # freed after the group, it may wait for ever: for a thread of gloo that waits for the interpreter
     dist.destroy_process_group()
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ import time
 
 import pytest
 
-from stuck import wait_for
+from stuck import needs_root, wait_for
 
 # Something of ours fails in every way it can: what is given by name raises, or is replaced, before `unstuck` runs.
 BROKEN = """
@@ -381,3 +381,14 @@ def test_a_thousand_processes_are_watched_within_the_descriptors_there_are(tmp_p
     assert ended.returncode == 7, ended.stderr[-2000:]
     assert "failed" not in ended.stderr
     assert time.monotonic() - begun < 100
+
+
+def test_as_the_first_process_of_a_container_it_reaps_orphans_and_gives_the_code_of_the_command(tmp_path):
+    needs_root("unshare")
+    first = ("unshare", "--pid", "--fork", "--kill-child", "--mount-proc")
+    orphans = "for _ in 1 2 3; do (sleep 0.1 &) ; done; sleep 1; ps -e -o stat= | grep -c Z; exit 7"
+
+    ended = run(tmp_path, "run", "--report", "r.json", "--", "sh", "-c", orphans, before=first)
+
+    assert (ended.returncode, ended.stdout) == (7, "0\n"), ended.stderr
+    assert (tmp_path / "r.json").exists()

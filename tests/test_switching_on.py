@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import subprocess
 import sys
 import time
@@ -45,11 +46,11 @@ def test_two_lines_in_the_script_record_and_report(tmp_path, script):
 
 @pytest.mark.scenario
 def test_a_shell_is_switched_on_and_off_again(tmp_path, script):
-    path = script(TRAINING)
+    path, python = script(TRAINING), shlex.quote(sys.executable)
     lines = [
-        f'eval "$({sys.executable} -m unstuck env)"',
-        f"{sys.executable} {path}",
-        f'eval "$({sys.executable} -m unstuck env --off)"',
+        f'eval "$({python} -m unstuck env)"',
+        f"{python} {shlex.quote(str(path))}",
+        f'eval "$({python} -m unstuck env --off)"',
         "env | grep -c '^UNSTUCK'",
     ]
 

@@ -236,14 +236,15 @@ def test_processes_of_torchs_spawn_are_recorded_with_what_ended_them(started: St
         import torch.multiprocessing as mp
         from torch.utils.data import DataLoader
 
-        def train(rank):
+        def train(rank, both):
             for batch in DataLoader(list(range(4)), batch_size=2):
                 pass
+            both.wait()
             if rank == 1:
                 raise ValueError("rank one")
 
         if __name__ == "__main__":
-            mp.spawn(train, nprocs=2)
+            mp.spawn(train, (mp.get_context("spawn").Barrier(2),), nprocs=2)
     """)
     assert run.code == 1
     assert "rank one" in run.err

@@ -74,7 +74,11 @@ def counted_one(original: Any, kind: str, name: str, guard: Guard, made_of: Call
             or mark in sources.open
             or sources.spread
         ):
-            return long_way(*args, **kwargs)
+            try:
+                return long_way(*args, **kwargs)
+            except Exception as error:
+                clean(error)
+                raise
         sources.open[mark] = None
         try:
             result = original(*args, **kwargs)

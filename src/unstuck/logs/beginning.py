@@ -8,6 +8,7 @@ from collections.abc import Callable
 from ..inside import format as f
 from ..inside.format import Kind
 from ..inside.redaction import redacted
+from ..inside.run_folder import process_start
 from ..model.phrases import duration, many
 from .line import DEBUG, INFO, Line
 from .tail import Record, Tail
@@ -33,6 +34,7 @@ class Beginning:
         self.name = ""  # how the process is called in its lines
         self._tail = tail
         self._imported = self._modelled = self._told = self._sampled = False
+        self._given = _variables(tail.header)  # now: when there is something to tell, a short run may be over
 
     def readers(self) -> dict[int, Callable[[Record], list[Line]]]:
         return {Kind.EARLY: self._early}
@@ -88,8 +90,7 @@ class Beginning:
     def _surroundings(self) -> list[Line]:
         """Variables that say where the data lies and how large a batch is, as the process was given them."""
         self._told = True
-        given = _variables(self._tail.header[f.H_PID])
-        found = [f"{name}={redacted(given[name])[:LONGEST]}" for name in WANTED if name in given]
+        found = [f"{name}={redacted(self._given[name])[:LONGEST]}" for name in WANTED if name in self._given]
         at = self._tail.header[f.H_MONOTONIC]
         return [self._line(at, f"{START} variables: {', '.join(found)}")] if found else []
 
@@ -97,7 +98,11 @@ class Beginning:
         return Line(self._tail.seconds(moment), level, "start", f"{self.name} {text}", main=False)
 
 
-def _variables(pid: int) -> dict[str, str]:
+def _variables(header: tuple[int, ...]) -> dict[str, str]:
+    """Of this very process: its pid may be somebody else's by now, or on this machine."""
+    pid = header[f.H_PID]
+    if process_start(pid) != header[f.H_STARTED]:
+        return {}
     try:
         with open(f"/proc/{pid}/environ", "rb") as file:
             text = file.read().decode("utf-8", "replace")

@@ -61,22 +61,29 @@ class StallClock:
         self._recordings = recordings
         self._boards: dict[str, Board] = {}
         self._ranks: dict[int, Rank] = {}
+        self.last_moved = 0.0  # when a rank that has ended since was last seen to get on, at its end
 
     def tick(self, now: float, alive: Collection[RecordingName]) -> None:
         """`now` in seconds of watching; `alive`: recorded processes of this node that have not ended."""
         self._meet(alive)
         for name, board in list(self._boards.items()):
             if recording_name(name) not in alive:
+                rank = self._ranks.pop(board.pid, None)
+                if rank is not None and board.signature() != rank.signatures.get(board.pid):
+                    self.last_moved = now
                 board.close()
                 del self._boards[name]
-                self._ranks.pop(board.pid, None)
         for board in self._boards.values():
             if board.role() != f.ROLE_MAIN:
                 self._ranks.pop(board.pid, None)  # it has turned out to be a launcher
             elif board.pid not in self._ranks:
                 self._ranks[board.pid] = Rank(board, now)
         for pid, rank in self._ranks.items():
-            rank.look([one for one in self._boards.values() if pid in (one.pid, one.parent)], now)
+            rank.look(self._of(pid), now)
+
+    def _of(self, pid: int) -> list[Board]:
+        """A main process's own, and its workers'."""
+        return [board for board in self._boards.values() if pid in (board.pid, board.parent)]
 
     def each(self) -> list[tuple[int, Rank]]:
         """Main processes by pid, in the order of their ranks."""

@@ -81,6 +81,8 @@ class Stalls:
         self._choose_clock(now)
         moved = self._clock.moved()
         if moved is None:
+            if self.told and self._recorded.last_moved > self._moved:  # it went on, and has come to its end
+                self._goes_on(self._recorded.last_moved)
             return
         if moved != self._moved:  # earlier: the rank that got on last is gone, and the others stand for longer
             self._goes_on(moved)

@@ -205,6 +205,8 @@ class Parts:
 
     def close(self, status: int | None) -> None:
         run = self._fence.run
+        if self.stalls.told:  # it may have gone on, and come to its end, since the last look
+            run("looking for stalls", self._look_for_stalls)
         for part, close in (
             ("looking for stalls", self.stalls.close),
             ("looking ahead", self._foresight.close),
