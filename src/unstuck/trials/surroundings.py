@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -31,6 +32,8 @@ def surroundings(wanted: dict[str, str]) -> Iterator[Surroundings]:
     outside: list[str] = []
     inside: list[str] = []
     group: Path | None = None
+    if "linker" in wanted:
+        _need_linker()
     if "memory" in wanted:
         group = _memory_group(size(wanted["memory"]))
         outside += ["sh", "-c", f'echo $$ > {group}/cgroup.procs && exec "$@"', "sh"]
@@ -52,6 +55,13 @@ def surroundings(wanted: dict[str, str]) -> Iterator[Surroundings]:
     finally:
         if group is not None:
             _remove(group)
+
+
+def _need_linker() -> None:
+    if shutil.which("c++") is None:
+        raise Unavailable("torch.compile needs a C++ compiler")
+    if " " in sys.prefix:  # torch hands its own folder to the linker unquoted
+        raise Unavailable("torch.compile cannot link where torch is installed below a folder with a space in its name")
 
 
 def size(text: str) -> int:

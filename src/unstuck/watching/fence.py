@@ -19,7 +19,7 @@ from typing import ParamSpec, TypeVar
 
 from ..inside.redaction import redacted
 from ..safe_files import append_private
-from ..wording.printable import printable
+from ..wording.printable import printable, quoted
 
 ERRORS = "errors.log"  # in the run folder
 TRIES = 5  # a full disk or a lack of descriptors may pass; what fails that often will fail again
@@ -57,7 +57,7 @@ class Fence:
             self._keep(part, error)
         if self._failed[part] == 1:
             what = f"{type(error).__name__}: {redacted(str(error))}"[:LONGEST]
-            self._say(f"{part} failed ({what}); the run goes on. The traceback is in {self._file}")
+            self._say(f"{part} failed ({what}); the command is unaffected. Traceback: {quoted(str(self._file))}")
 
     def _keep(self, part: str, error: Exception) -> None:
         text = f"{time.strftime('%Y-%m-%d %H:%M:%S')} {part}\n{''.join(traceback.format_exception(error))}\n"
