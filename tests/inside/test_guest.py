@@ -222,8 +222,11 @@ def up(number, frame):
 signal.signal(signal.SIGALRM, up)
 signal.setitimer(signal.ITIMER_REAL, 0.05)
 try:
-    while True:
-        threading.Thread(target=int).start()
+    while True:  # no thread is started: an alarm in there upsets Python itself
+        try:
+            tarfile.open(fileobj=io.BytesIO(b"no archive at all" * 100))
+        except tarfile.ReadError:
+            pass
 except TimeUp:
     print("time is up")
 """,

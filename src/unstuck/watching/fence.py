@@ -57,7 +57,7 @@ class Fence:
             self._keep(part, error)
         if self._failed[part] == 1:
             what = f"{type(error).__name__}: {redacted(str(error))}"[:LONGEST]
-            self._say(f"{part} failed ({what}); the command is unaffected. Traceback: {quoted(str(self._file))}")
+            self._say(f"{part} failed ({what}); the command is unaffected; details in {quoted(str(self._file))}")
 
     def _keep(self, part: str, error: Exception) -> None:
         text = f"{time.strftime('%Y-%m-%d %H:%M:%S')} {part}\n{''.join(traceback.format_exception(error))}\n"
