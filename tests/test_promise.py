@@ -309,6 +309,20 @@ def test_a_signal_ends_the_users_own_command_for_findings_too(tmp_path, number):
     wait_for(lambda: not _lives(notifier))
 
 
+@pytest.mark.scenario
+def test_the_users_own_command_for_findings_has_the_users_mask_and_limits(tmp_path):
+    (tmp_path / "train.py").write_text("import torch\nraise ValueError('the end')\n")
+    as_usual = ("sh", "-c", 'umask 0022; ulimit -S -n 777; exec "$@"', "sh")
+
+    run(
+        tmp_path,
+        *("run", "--on-finding", "(umask; ulimit -S -n) > seen; true", "--", sys.executable, "train.py"),
+        before=as_usual,
+    )
+
+    assert (tmp_path / "seen").read_text() == "0022\n777\n"
+
+
 def test_ctrl_c_that_ended_the_command_does_not_end_judging(tmp_path):
     command = "trap 'exit 9' INT; echo ready; while :; do sleep 0.1; done"
     running = subprocess.Popen(

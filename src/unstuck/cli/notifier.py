@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import resource
 import shlex
 import signal
 import time
@@ -22,6 +23,7 @@ class Notifier:
 
     def __init__(self, command: str | None) -> None:
         self._command = command
+        self._as_it_was = _surroundings()
         self._told: set[str] = set()
         self._running: list[int] = []
 
@@ -37,7 +39,7 @@ class Notifier:
             # Signals as a shell would give them, and a group of its own, so that it can be ended with all it started.
             pid = os.posix_spawn(
                 "/bin/sh",
-                ["/bin/sh", "-c", f"{self._command} {shlex.quote(where)}"],
+                ["/bin/sh", "-c", f"{self._as_it_was}\n{self._command} {shlex.quote(where)}"],
                 {**os.environ, "UNSTUCK_REPORT": where},
                 file_actions=[(os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0), (os.POSIX_SPAWN_DUP2, 2, 1)],
                 setpgroup=0,
@@ -69,3 +71,12 @@ class Notifier:
     def _still_running(self) -> list[int]:
         self._running = [pid for pid in self._running if ended(pid) is None]
         return self._running
+
+
+def _surroundings() -> str:
+    """What the watcher changes for itself and the user's command is given back: who may read its files, how many."""
+    mask = os.umask(0o077)
+    os.umask(mask)
+    most, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    files = "unlimited" if most == resource.RLIM_INFINITY else most
+    return f"umask {mask:04o}; ulimit -S -n {files} 2>/dev/null"
