@@ -47,7 +47,7 @@ def test_a_start_and_every_sample_have_their_lines(tmp_path: Path, monkeypatch: 
     text = "".join(path.read_text() for path in tmp_path.rglob("debug_rank0_*.log"))
     # then each part of the start is told
     assert "[START] variables: DATA_DIR=/data/studies\n" in text
-    assert re.search(r"\[START\] imports: torch is there, after \S+ s\n", text)
+    assert re.search(r"\[START\] imports: torch is there, after \S+ m?s\n", text)
     assert re.search(r"\[START\] model: 4 parameters in 2 tensors, made in", text)
     assert "[FIRST_BATCH] loading begins: loader 1, rank 0 of 1\n" in text
     assert re.search(r"✅ \[FIRST_BATCH\] the first batch .* ready after .*: float32\[4, 2, 3\], on cpu\n", text)

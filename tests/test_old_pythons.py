@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import contextlib
 import os
 import shutil
 import subprocess
@@ -25,10 +26,14 @@ sys.exit(3)
 def python(version):
     """One on the path, or one that pyenv keeps."""
     root = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv"))
-    kept = sorted(root.glob(f"versions/{version}.*/bin/python"))
+    try:
+        kept = sorted(root.glob(f"versions/{version}.*/bin/python"))
+    except OSError:  # it is another user's
+        kept = []
     for found in filter(None, [*map(str, kept), shutil.which(f"python{version}")]):
-        if subprocess.run([found, "-c", ""], capture_output=True, check=False).returncode == 0:
-            return found
+        with contextlib.suppress(OSError):
+            if subprocess.run([found, "-c", ""], capture_output=True, check=False).returncode == 0:
+                return found
     return pytest.skip(f"no Python {version} here")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import subprocess
@@ -24,10 +25,15 @@ raise LookupError("the end")
 
 def python(version):
     """One on the path, or one that pyenv keeps."""
-    kept = Path(os.environ.get("PYENV_ROOT", "/nowhere")).glob(f"versions/{version}.*/bin/python")
-    for found in filter(None, [shutil.which(f"python{version}"), *map(str, kept)]):
-        if subprocess.run([found, "-c", ""], capture_output=True, check=False).returncode == 0:
-            return found
+    root = Path(os.environ.get("PYENV_ROOT", "/nowhere"))
+    try:
+        kept = sorted(root.glob(f"versions/{version}.*/bin/python"))
+    except OSError:  # it is another user's
+        kept = []
+    for found in filter(None, [*map(str, kept), shutil.which(f"python{version}")]):
+        with contextlib.suppress(OSError):
+            if subprocess.run([found, "-c", ""], capture_output=True, check=False).returncode == 0:
+                return found
     return pytest.skip(f"no Python {version} here")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import random
 import tarfile
 from pathlib import Path
@@ -69,14 +70,30 @@ def test_every_cut_that_costs_a_sample_is_reported(archive):
     assert missed == []
 
 
+def passes_over_cut_pax_headers():
+    """Some releases of Python (3.11.2, 3.13.0) end in silence where others (3.10.13, 3.11.7, 3.12.1) raise."""
+    made = io.BytesIO()
+    with tarfile.open(fileobj=made, mode="w", format=tarfile.PAX_FORMAT) as archive:
+        for name in ("short", "long" * 40):
+            archive.addfile(tarfile.TarInfo(name))
+    cut = io.BytesIO(made.getvalue()[: 2 * BLOCK + 10])
+    try:
+        return len(list(tarfile.open(fileobj=cut, mode="r|"))) == 1
+    except tarfile.ReadError:
+        return False
+
+
 def test_cuts_that_readers_pass_in_silence_are_told_apart_from_those_they_raise_about(archive):
     data, whole = archive.read_bytes(), shards.training_gets(archive)
+    lenient = passes_over_cut_pax_headers()
     wrong = []
     for place in range(BLOCK, headers(data)[-1], 257):
         path = damaged(archive, data[:place])
         got = shards.training_gets(path)
         silent = not isinstance(got, str) and got != whole
         found = kinds(path)
+        if lenient and silent and found == ["tar-cut-data"]:
+            continue
         if silent != bool({"tar-no-end", "tar-cut-header"} & set(found)):
             wrong.append((place, got if isinstance(got, str) else len(got), found))
 

@@ -134,13 +134,19 @@ def start(command: list[str], variables: dict[str, str], output: Output | None, 
     try:
         return Child(command, variables, None if output is None else output.fd, blocked)
     except OSError as error:
-        missing = error.errno == errno.ENOENT
-        reasons = {errno.ENOENT: "command not found", errno.EACCES: "permission denied"}
-        speak(f"{command[0]}: {reasons.get(error.errno or 0, error.strerror)}", "unstuck: ")
+        missing = error.errno == errno.ENOENT or (error.errno == errno.EACCES and not _is_anywhere(command[0]))
+        denied = "permission denied" if error.errno == errno.EACCES else error.strerror
+        speak(f"{command[0]}: {'command not found' if missing else denied}", "unstuck: ")
         raise SystemExit(127 if missing else 126) from None
     finally:
         if output is not None:
             output.started()
+
+
+def _is_anywhere(name: str) -> bool:
+    """A folder on the path that may not be looked into is no command that may not be run."""
+    folders = os.environ.get("PATH", os.defpath).split(os.pathsep)
+    return os.sep in name or any(os.path.isfile(os.path.join(folder, name)) for folder in folders)
 
 
 def quiet_output(folder: Path) -> Output | None:
