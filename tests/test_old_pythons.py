@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import ast
-import contextlib
 import os
-import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+from pythons import python
 
 BOOTSTRAP = Path(__file__).parents[1] / "src" / "unstuck" / "inside" / "bootstrap"
 OLD = ["2.7", "3.6", "3.7", "3.8", "3.9"]
@@ -21,20 +21,6 @@ sys.stdout.write("%s %s\\n" % (json.dumps([1]), sorted(name for name in sys.modu
 sys.stderr.write("%s\\n" % [type(finder).__name__ for finder in sys.meta_path if "torch" in repr(finder).lower()])
 sys.exit(3)
 """
-
-
-def python(version):
-    """One on the path, or one that pyenv keeps."""
-    root = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv"))
-    try:
-        kept = sorted(root.glob(f"versions/{version}.*/bin/python"))
-    except OSError:  # it is another user's
-        kept = []
-    for found in filter(None, [*map(str, kept), shutil.which(f"python{version}")]):
-        with contextlib.suppress(OSError):
-            if subprocess.run([found, "-c", ""], capture_output=True, check=False).returncode == 0:
-                return found
-    return pytest.skip(f"no Python {version} here")
 
 
 def run(interpreter, folder, program=PROGRAM, *, recorded):

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
-import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
 
+from pythons import python
 from unstuck.recordings.facts import Facts
 from unstuck.recordings.reader import Recording
 
@@ -21,20 +20,6 @@ with stage("decode", item="/data/x.jpg"):
     progress("buffer", 3, 10, "tokens")
 raise LookupError("the end")
 """
-
-
-def python(version):
-    """One on the path, or one that pyenv keeps."""
-    root = Path(os.environ.get("PYENV_ROOT", "/nowhere"))
-    try:
-        kept = sorted(root.glob(f"versions/{version}.*/bin/python"))
-    except OSError:  # it is another user's
-        kept = []
-    for found in filter(None, [*map(str, kept), shutil.which(f"python{version}")]):
-        with contextlib.suppress(OSError):
-            if subprocess.run([found, "-c", ""], capture_output=True, check=False).returncode == 0:
-                return found
-    return pytest.skip(f"no Python {version} here")
 
 
 @pytest.mark.parametrize("version", ["3.10", "3.11", "3.12", "3.13", "3.14"])

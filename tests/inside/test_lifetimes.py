@@ -12,7 +12,7 @@ import pytest
 from running import BEGIN, BOOTSTRAP, Run
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
-from test_other_pythons import python
+from pythons import python
 
 Recorded = Callable[..., Run]
 VERSIONS = ["3.10", "3.11", "3.12", "3.13", "3.14"]
