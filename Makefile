@@ -16,7 +16,7 @@ test: .venv/dev lint  ## lint, types, all tests, all kept evidence and the core 
 scenarios: .venv/dev  ## every scenario, from inside and from outside, no more at a time than there are cores
 	$(RUN) pytest -m "core or calm" -n auto --reruns 1
 
-quick: .venv/dev lint  ## lint, types and the tests that run no training: about a minute
+quick: .venv/dev lint  ## lint, types and the tests that run no training: two minutes
 	$(RUN) pytest -m "not scenario"
 
 lint: .venv/dev
