@@ -352,6 +352,17 @@ def test_an_unstuck_run_inside_of_another_leaves_the_recording_to_it(tmp_path):
     assert len(list((tmp_path / "unstuck-runs").iterdir())) == 1
 
 
+def test_variables_that_outlived_their_run_do_not_keep_another_from_being_recorded(tmp_path):
+    """The watcher's pid is now that of a process which was started beside, by the same shell."""
+    shell = 'sleep 600 & UNSTUCK_FOLDER=/gone UNSTUCK_WATCHER_PID=$! "$@"; code=$?; kill $!; exit $code'
+
+    ended = run(tmp_path, "run", "--", "sh", "-c", "exit 6", before=("sh", "-c", shell, "sh"))
+
+    assert ended.returncode == 6
+    assert "around this one" not in ended.stderr
+    assert len(list((tmp_path / "unstuck-runs").iterdir())) == 1
+
+
 def _members(session):
     """Living processes of a session."""
     pids = map(int, filter(str.isdigit, os.listdir("/proc")))

@@ -22,7 +22,7 @@ from ..logs.files import stamp
 from ..logs.folder import refusal
 from ..logs.quiet import Output
 from ..logs.settings import Settings
-from ..probes import kernel
+from ..probes import kernel, tree
 from . import place
 from .beside import Beside
 from .fence import speak
@@ -123,7 +123,9 @@ def run_plainly(command: list[str]) -> int:
 def around() -> str | None:
     """The folder of an `unstuck run` that this one runs under, and that watches still: one recording is enough."""
     folder, watcher = (os.environ.get(name, "") for name in (run_folder.FOLDER, run_folder.WATCHER_PID))
-    seen = kernel.stat(int(watcher)) if folder and watcher.isdigit() else None
+    # The variables may have outlived that run, in a terminal multiplexer say, and the pid may be anybody's by now.
+    known = bool(folder) and watcher.isdigit() and tree.is_ours(int(watcher))
+    seen = kernel.stat(int(watcher)) if known else None
     # The watcher stands beside the command, or is its parent.
     under = seen is not None and (descends(os.getpid(), seen.parent) or descends(os.getpid(), int(watcher)))
     return folder if under else None
