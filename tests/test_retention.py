@@ -218,3 +218,8 @@ def test_runs_of_other_users_in_a_shared_folder_are_no_reason_not_to_run():
         assert "Traceback" not in ended.stderr
         assert "failed" not in ended.stderr
         assert len(left(runs)) == 61
+
+
+def test_a_folder_that_another_launch_has_just_removed_is_over(tmp_path):
+    assert retention.is_over(tmp_path / "gone")
+    assert not retention.remove(tmp_path / "gone")

@@ -198,7 +198,8 @@ def _age(folder: Path) -> float:
 def _silence(folder: Path) -> float:
     """Seconds since anything in it was written."""
     newest = 0.0
-    for place in (folder, folder / "recordings", folder / "logs", *folder.glob("trial-*")):
+    trials = [folder / name for name in _names(folder) if name.startswith("trial-")]
+    for place in (folder, folder / "recordings", folder / "logs", *trials):
         for path in (place, *(place / name for name in _names(place))):
             with contextlib.suppress(OSError):
                 newest = max(newest, os.lstat(path).st_mtime)

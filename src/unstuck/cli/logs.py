@@ -33,6 +33,7 @@ from ..safe_files import open_plain
 from ..wording.printable import printable, printable_json
 from .arguments import batches
 from .main import COULD_NOT_LOOK
+from .newest import newest_run
 
 EVERY = 0.3  # seconds between two looks at a log that is followed
 EVERYTHING = 1_000_000  # lines, of a run that is written again
@@ -150,10 +151,10 @@ def _is_watched(folder: Path) -> bool:
 
 
 def _newest() -> Path:
-    runs = sorted(Path("unstuck-runs").glob("*/run.json"), key=lambda path: path.lstat().st_mtime)
-    if not runs:
+    run = newest_run()
+    if run is None:
         raise UserError("there is no run in unstuck-runs", "name a run folder: unstuck logs RUN")
-    return runs[-1].parent
+    return run
 
 
 def _rewrite(folder: Path, to: Path | None) -> int:

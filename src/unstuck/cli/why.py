@@ -29,6 +29,7 @@ from ..views.listing import as_json, show_trainings
 from ..views.terminal import STAGES, START, console_for, show
 from .arguments import seconds
 from .main import COULD_NOT_LOOK, FOUND
+from .newest import newest_run
 from .progress import Progress
 from .target import show_trial
 
@@ -123,5 +124,5 @@ def _folder(report: Report, target: str) -> str:
 
 
 def _newest() -> str:
-    runs = sorted(Path("unstuck-runs").glob("*/run.json"), key=lambda path: path.lstat().st_mtime)
-    return f"; the newest here is {runs[-1].parent}" if runs else " such as unstuck-runs/NAME"
+    run = newest_run()
+    return f"; the newest here is {run}" if run else " such as unstuck-runs/NAME"
