@@ -13,13 +13,23 @@ class Symptom(Enum):
     """What a run shows. The order is their weight."""
 
     CRASHED = "crashed"
-    STUCK = "stuck"
+    STUCK = "stuck"  # a standstill that does not end by itself
+    STOPPED = "stopped"  # from outside: a signal, a time limit, preemption
     WRONG = "wrong"
+    WAITING = "waiting"  # for something that may still come: a server, storage, other pods
     SLOW = "slow"
 
     @property
     def weight(self) -> int:
         return list(Symptom).index(self)
+
+
+class Certainty(Enum):
+    """How far the evidence of a finding goes. Only a certain cause may stop a run."""
+
+    CERTAIN = "certain"  # nothing else that is known looks like this
+    LIKELY = "likely"  # a healthy run may look so for a while: a slow server, a long computation
+    POSSIBLE = "possible"  # worth a look; whether it is meant to be so, only the user knows
 
 
 class Remedy(msgspec.Struct, frozen=True):
@@ -51,5 +61,6 @@ class Finding(msgspec.Struct, frozen=True):
     subject: Subject | None = None
     rule: str = ""
     symptom: str = ""
+    certainty: str = ""
     role: str = "root"
     because_of: str | None = None

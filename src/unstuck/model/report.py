@@ -8,15 +8,15 @@ from ..wording.texts import every_text
 from .beginning import Step
 from .checked import Data
 from .evidence import Evidence
-from .finding import Finding, Remedy, Subject, Symptom
+from .finding import Certainty, Finding, Remedy, Subject, Symptom
 from .places import Place
 from .timing import Slowest
 from .trials import Trial
 
 SCHEMA = 1
 __all__ = [
-    "SCHEMA", "Activity", "Ahead", "Bottleneck", "Finding", "NotChecked", "Overhead", "Remedy", "Report", "RunName",
-    "Spent", "StageTime", "Subject", "Symptom", "Training",
+    "SCHEMA", "Activity", "Ahead", "Bottleneck", "Certainty", "Finding", "NotChecked", "Overhead", "Remedy", "Report",
+    "RunName", "Spent", "StageTime", "Subject", "Symptom", "Training",
 ]  # fmt: skip
 
 

@@ -8,7 +8,7 @@ from typing import Literal
 import msgspec
 
 from .evidence import Evidence
-from .report import Finding, Symptom
+from .report import Certainty, Finding, Symptom
 
 Check = Callable[[Evidence], Iterator[Finding]]
 ANYTHING = "*"
@@ -21,6 +21,7 @@ class Rule(msgspec.Struct, frozen=True):
     check: Check
     explains: Symptom
     needs: tuple[str, ...]
+    certainty: Certainty
     outranks: tuple[str | Symptom, ...] = ()
     fallback: bool = False
     behind: tuple[str | Symptom, ...] = ()
@@ -47,13 +48,15 @@ def rule(
     needs: tuple[str, ...],
     outranks: tuple[str | Symptom, ...] = (),
     *,
+    certainty: Certainty,
     fallback: bool = False,
     behind: tuple[str | Symptom, ...] = (),
     foretells: bool = False,
     of_loader: bool = False,
 ) -> Callable[[Check], Rule]:
     """Declare a rule: `needs` names sections of Evidence (`a|b`: one of them will do), `outranks` names rules,
-    or a `Symptom`: all that explain one and came of a trial, whose reason this rule gives.
+    or a `Symptom`: all that explain one and came of a trial, whose reason this rule gives. `certainty` holds for every
+    finding of the rule that does not say its own.
 
     A fallback is silent when it is outranked. `behind` is the same the other way round: rules that outrank this one,
     or `ANYTHING` that was found and is not behind or a fallback itself, or a `Symptom`: anything that explains one.
@@ -62,6 +65,6 @@ def rule(
     """
 
     def declare(check: Check) -> Rule:
-        return Rule(check, explains, needs, outranks, fallback, behind, foretells, of_loader)
+        return Rule(check, explains, needs, certainty, outranks, fallback, behind, foretells, of_loader)
 
     return declare

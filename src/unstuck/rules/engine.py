@@ -21,7 +21,12 @@ def judge_one(rule: Rule, evidence: Evidence) -> Judgement:
         return Judgement(rule.name, "unknown", missing=missing)
     try:
         findings = [
-            msgspec.structs.replace(finding, rule=rule.name, symptom=finding.symptom or rule.explains.value)
+            msgspec.structs.replace(
+                finding,
+                rule=rule.name,
+                symptom=finding.symptom or rule.explains.value,
+                certainty=finding.certainty or rule.certainty.value,
+            )
             for finding in rule.check(evidence)
         ]
     except Exception as error:  # noqa: BLE001  (any bug of one rule is that rule's verdict)

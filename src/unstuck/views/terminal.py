@@ -24,10 +24,12 @@ __all__ = ["STAGES", "START", "console_for", "finding_text", "show"]
 START, STAGES = "start", "stages"  # sections that can be asked for
 MOST_RULES = 4  # that are named; more would bury the rest
 MOST_TIMES = 8  # rows: what comes after these is small
-STANDING = ("stuck", "unknown")  # states in which it matters where each rank stands
+STANDING = ("stuck", "waiting", "unknown")  # states in which it matters where each rank stands
 COLOURS = {
     "crashed": "red",
     "stuck": "red",
+    "stopped": "yellow",
+    "waiting": "cyan",
     "wrong": "magenta",
     "slow": "yellow",
     "healthy": "green",
@@ -103,7 +105,7 @@ def _show_finding(finding: Finding, others: list[Finding], console: Console) -> 
 
 
 def _whereabouts(finding: Finding) -> str:
-    parts = [finding.rule]
+    parts = [finding.rule, *([finding.certainty] if finding.certainty else [])]
     if finding.where is not None:
         parts.append(line(finding.where))
     if finding.onset_s is not None:

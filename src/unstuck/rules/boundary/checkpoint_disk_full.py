@@ -31,7 +31,7 @@ from ...model.evidence import Evidence
 from ...model.phrases import duration, line, many, said, short, size, who
 from ...model.questions import user_line
 from ...model.recorded import Failure, Process
-from ...model.report import Finding, Remedy, Subject, Symptom
+from ...model.report import Certainty, Finding, Remedy, Subject, Symptom
 from ...model.rule import rule
 from ...model.told import Saved
 from ...wording.printable import quoted, quoted_line
@@ -43,6 +43,7 @@ SHARED = ("shared memory", "/torch_", "/dev/shm")
 
 @rule(
     explains=Symptom.CRASHED,
+    certainty=Certainty.CERTAIN,
     needs=("recording",),
     outranks=("uncaught-exception", "checkpoint-missing", "rank-crash-cascade", "worker-killed"),
 )

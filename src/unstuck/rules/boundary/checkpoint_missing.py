@@ -32,7 +32,7 @@ from ...model.evidence import Evidence
 from ...model.phrases import duration, line, many, short, size, who
 from ...model.questions import newest_loader
 from ...model.recorded import Process
-from ...model.report import Finding, Remedy, Subject, Symptom
+from ...model.report import Certainty, Finding, Remedy, Subject, Symptom
 from ...model.rule import rule
 from ...model.told import Saved
 
@@ -41,7 +41,7 @@ SETTLED = 5.0  # seconds after which a live run has renamed or moved what it sav
 STEPS = 3  # after a failure: fewer may be what is left of a loop that is being ended because of it
 
 
-@rule(explains=Symptom.WRONG, needs=("recording",), behind=(Symptom.CRASHED,))
+@rule(explains=Symptom.WRONG, certainty=Certainty.LIKELY, needs=("recording",), behind=(Symptom.CRASHED,))
 def check(evidence: Evidence) -> Iterator[Finding]:
     in_order = evidence.run.status in (0, None)
     for process in evidence.mains():

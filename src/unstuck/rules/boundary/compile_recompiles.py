@@ -32,7 +32,7 @@ from ...model.evidence import Evidence
 from ...model.phrases import duration, line, many, percent, short, who
 from ...model.places import Place
 from ...model.recorded import Process
-from ...model.report import Finding, Remedy, Subject, Symptom
+from ...model.report import Certainty, Finding, Remedy, Subject, Symptom
 from ...model.rule import rule
 from ...model.waiting import lasted
 
@@ -65,6 +65,7 @@ class Again(NamedTuple):
 
 @rule(
     explains=Symptom.SLOW,
+    certainty=Certainty.CERTAIN,
     needs=("recording",),
     outranks=("epoch-boundary-gap", "straggler-rank"),
 )

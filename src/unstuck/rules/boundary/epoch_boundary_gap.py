@@ -34,7 +34,7 @@ from ...model.phrases import duration, line, many, percent, short, who
 from ...model.places import Place
 from ...model.questions import loader_name
 from ...model.recorded import Loader, Process
-from ...model.report import Finding, Remedy, Subject, Symptom
+from ...model.report import Certainty, Finding, Remedy, Subject, Symptom
 from ...model.rule import rule
 from ...model.speaking import once, settings
 from ...model.waiting import fetching, lasted
@@ -59,6 +59,7 @@ class Boundary(NamedTuple):
 
 @rule(
     explains=Symptom.SLOW,
+    certainty=Certainty.CERTAIN,
     needs=("recording",),
     behind=(
         "worker-respawn-epoch-gap", "slow-checkpoint", "logger-blocks-epoch-end", "loader-shutdown-slow-join",

@@ -35,7 +35,7 @@ from ...model.glancing import glances_of, lines_of
 from ...model.phrases import duration, line, many, percent, short, who
 from ...model.places import Place
 from ...model.recorded import Loader, Process
-from ...model.report import Finding, Remedy, Symptom
+from ...model.report import Certainty, Finding, Remedy, Symptom
 from ...model.rule import rule
 from ...model.waiting import lasted
 
@@ -49,6 +49,7 @@ LOOKS = 2  # that met the training at the same line in such a pause: one alone m
 
 @rule(
     explains=Symptom.SLOW,
+    certainty=Certainty.CERTAIN,
     needs=("recording",),
     outranks=("dataloader-bound", "epoch-boundary-gap", "straggler-rank", "logger-in-hot-loop"),
 )

@@ -39,7 +39,7 @@ from ...model.loggers import (
 from ...model.phrases import duration, many, percent, short
 from ...model.questions import loader_name, newest_loader
 from ...model.recorded import Loader, Process
-from ...model.report import Finding, Remedy, Subject, Symptom
+from ...model.report import Certainty, Finding, Remedy, Subject, Symptom
 from ...model.rule import rule
 from ...model.waiting import lasted
 
@@ -63,6 +63,7 @@ class Boundaries(NamedTuple):
 
 @rule(
     explains=Symptom.SLOW,
+    certainty=Certainty.LIKELY,
     needs=("recording",),
     outranks=(
         "epoch-boundary-gap", "worker-respawn-epoch-gap", "stuck-in-user-code", "straggler-rank", "dataloader-bound",

@@ -47,7 +47,7 @@ from ...model.loggers import (
 )
 from ...model.phrases import duration, many, percent, short
 from ...model.questions import loader_name, newest_loader
-from ...model.report import Finding, Remedy, Subject, Symptom
+from ...model.report import Certainty, Finding, Remedy, Subject, Symptom
 from ...model.rule import rule
 from ...model.speaking import in_words_of
 from ...model.writing import Writing, writing
@@ -64,6 +64,7 @@ BODY = "in the loop's body"
 
 @rule(
     explains=Symptom.SLOW,
+    certainty=Certainty.LIKELY,
     needs=("recording",),
     outranks=("dataloader-bound", "straggler-rank", "stuck-in-user-code", "epoch-boundary-gap", "main-killed"),
 )

@@ -27,7 +27,7 @@ from collections.abc import Iterator
 from ...model.checkpoints import Held, held
 from ...model.evidence import Evidence
 from ...model.phrases import duration, line, many, percent, short, size, who
-from ...model.report import Finding, Remedy, Subject, Symptom
+from ...model.report import Certainty, Finding, Remedy, Subject, Symptom
 from ...model.rule import rule
 from ...model.speaking import framework_of, in_words_of
 from ...model.told import Saved
@@ -41,6 +41,7 @@ OFTEN = 1.0  # seconds between two: whoever saves that often has to save less of
 
 @rule(
     explains=Symptom.SLOW,
+    certainty=Certainty.CERTAIN,
     needs=("recording",),
     outranks=("epoch-boundary-gap", "straggler-rank", "dataloader-bound"),
 )

@@ -31,7 +31,7 @@ from ...model.look import Seen, Stack
 from ...model.phrases import duration, short, size
 from ...model.places import Place
 from ...model.recorded import Process
-from ...model.report import Finding, Remedy, Subject, Symptom
+from ...model.report import Certainty, Finding, Remedy, Subject, Symptom
 from ...model.rule import rule
 from ...model.standing import LONG, descendants, mains
 from ...wording.printable import quoted
@@ -42,6 +42,7 @@ SERVICE = "wandb-core"
 
 @rule(
     explains=Symptom.STUCK,
+    certainty=Certainty.LIKELY,
     needs=("processes|recording",),
     outranks=(
         "stuck-in-user-code", "nondaemon-thread-exit", "uncaught-exception", "main-killed", "logger-blocks-epoch-end",

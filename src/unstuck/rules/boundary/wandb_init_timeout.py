@@ -33,7 +33,7 @@ from ...model.phrases import duration, many, said, short
 from ...model.places import Place
 from ...model.questions import user_line
 from ...model.recorded import Failure, Process
-from ...model.report import Finding, Remedy, Subject, Symptom
+from ...model.report import Certainty, Finding, Remedy, Subject, Symptom
 from ...model.rule import rule
 from ...model.standing import LONG, mains
 from ...wording.printable import quoted, quoted_line
@@ -44,6 +44,7 @@ FILES = ("wandb/sdk/wandb_init.py", "wandb/sdk/wandb_login.py")
 
 @rule(
     explains=Symptom.STUCK,
+    certainty=Certainty.LIKELY,
     needs=("processes|recording",),
     outranks=(
         "stuck-in-user-code", "uncaught-exception", "main-killed", "rank-crash-cascade", "collective-timeout",

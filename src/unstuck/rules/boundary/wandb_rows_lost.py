@@ -27,14 +27,14 @@ from ...model.between import Call, Logger
 from ...model.evidence import Evidence
 from ...model.phrases import duration, many, short
 from ...model.recorded import Process
-from ...model.report import Finding, Remedy, Subject, Symptom
+from ...model.report import Certainty, Finding, Remedy, Subject, Symptom
 from ...model.rule import rule
 
 LOST = 10  # values: a few may be corrections
 SHARE = 0.5  # of the calls without commit: below, most rows are as they were meant
 
 
-@rule(explains=Symptom.WRONG, needs=("recording",))
+@rule(explains=Symptom.WRONG, certainty=Certainty.CERTAIN, needs=("recording",))
 def check(evidence: Evidence) -> Iterator[Finding]:
     for main in evidence.mains():
         for logger in main.loggers:

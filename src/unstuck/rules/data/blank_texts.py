@@ -30,7 +30,7 @@ from ...model.data_names import base
 from ...model.data_texts import Column, is_named, read_by_training
 from ...model.data_words import LINES
 from ...model.evidence import Evidence
-from ...model.finding import Finding, Remedy, Subject, Symptom
+from ...model.finding import Certainty, Finding, Remedy, Subject, Symptom
 from ...model.phrases import many, percent
 from ...model.rule import rule
 from ...wording.printable import printable, quoted
@@ -55,7 +55,7 @@ class Odd(NamedTuple):
     why: str
 
 
-@rule(explains=Symptom.WRONG, needs=("data",))
+@rule(explains=Symptom.WRONG, certainty=Certainty.CERTAIN, needs=("data",))
 def check(evidence: Evidence) -> Iterator[Finding]:
     column = read_by_training(evidence)
     if column is None or column.is_blank:

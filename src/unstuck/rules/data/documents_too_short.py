@@ -24,7 +24,7 @@ from collections.abc import Iterator
 
 from ...model.data_texts import Column, longest
 from ...model.evidence import Evidence
-from ...model.finding import Finding, Remedy, Subject, Symptom
+from ...model.finding import Certainty, Finding, Remedy, Subject, Symptom
 from ...model.phrases import many
 from ...model.rule import rule
 from ...wording.printable import printable
@@ -34,7 +34,7 @@ SHORT = 100  # tokens: below, a batch of 65,537 needs more than 656 documents
 MANY = 10  # documents to a batch: who needs fewer has no such problem, however short they are
 
 
-@rule(explains=Symptom.SLOW, needs=("data",))
+@rule(explains=Symptom.SLOW, certainty=Certainty.LIKELY, needs=("data",))
 def check(evidence: Evidence) -> Iterator[Finding]:
     column = longest(evidence)
     wanted = evidence.data.asked.batch_tokens if evidence.data is not None else None

@@ -28,14 +28,14 @@ from ...model.data_names import base
 from ...model.data_words import LINES, again, finding, listing, named
 from ...model.evidence import Evidence
 from ...model.faults import Bad, bad
-from ...model.finding import Finding, Remedy, Subject, Symptom
+from ...model.finding import Certainty, Finding, Remedy, Subject, Symptom
 from ...model.phrases import many
 from ...model.rule import rule
 from ...wording.printable import printable, quoted
 from . import RAISED, SWALLOWED
 
 
-@rule(explains=Symptom.WRONG, needs=("data",), outranks=RAISED, behind=SWALLOWED)
+@rule(explains=Symptom.WRONG, certainty=Certainty.CERTAIN, needs=("data",), outranks=RAISED, behind=SWALLOWED)
 def check(evidence: Evidence) -> Iterator[Finding]:
     found = bad(evidence, "tar-duplicate")
     if found:

@@ -25,14 +25,14 @@ from ...model.data_loss import cost
 from ...model.data_words import fetch, finding, named
 from ...model.evidence import Evidence
 from ...model.faults import Bad, bad
-from ...model.finding import Finding, Symptom
+from ...model.finding import Certainty, Finding, Symptom
 from ...model.rule import rule
 from . import RAISED, SWALLOWED
 
 QUIET = ("jsonl", "text", "")  # formats of which an empty file is a valid one
 
 
-@rule(explains=Symptom.WRONG, needs=("data",), outranks=RAISED, behind=SWALLOWED)
+@rule(explains=Symptom.WRONG, certainty=Certainty.CERTAIN, needs=("data",), outranks=RAISED, behind=SWALLOWED)
 def check(evidence: Evidence) -> Iterator[Finding]:
     found = [one for one in bad(evidence, "empty", "no-rows") if one.file.format]
     found.sort(key=_raises, reverse=True)

@@ -24,13 +24,13 @@ from ...model.data_loss import cost
 from ...model.data_words import fetch, finding, named
 from ...model.evidence import Evidence
 from ...model.faults import Bad, bad
-from ...model.finding import Finding, Symptom
+from ...model.finding import Certainty, Finding, Symptom
 from ...model.phrases import many
 from ...model.rule import rule
 from . import RAISED, SWALLOWED
 
 
-@rule(explains=Symptom.CRASHED, needs=("data",), outranks=RAISED, behind=SWALLOWED)
+@rule(explains=Symptom.CRASHED, certainty=Certainty.CERTAIN, needs=("data",), outranks=RAISED, behind=SWALLOWED)
 def check(evidence: Evidence) -> Iterator[Finding]:
     found = bad(evidence, "cut")
     if found:

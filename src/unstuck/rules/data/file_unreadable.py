@@ -22,7 +22,7 @@ from collections.abc import Iterator
 from ...model.data_words import again, finding, listing, named, once_more
 from ...model.evidence import Evidence
 from ...model.faults import Bad, bad
-from ...model.finding import Finding, Remedy, Symptom
+from ...model.finding import Certainty, Finding, Remedy, Symptom
 from ...model.rule import rule
 from ...wording.printable import quoted
 from . import RAISED, SWALLOWED
@@ -30,7 +30,13 @@ from . import RAISED, SWALLOWED
 DIED = "reader-died"
 
 
-@rule(explains=Symptom.CRASHED, needs=("data",), outranks=(*RAISED, "worker-segfault"), behind=SWALLOWED)
+@rule(
+    explains=Symptom.CRASHED,
+    certainty=Certainty.CERTAIN,
+    needs=("data",),
+    outranks=(*RAISED, "worker-segfault"),
+    behind=SWALLOWED,
+)
 def check(evidence: Evidence) -> Iterator[Finding]:
     found = bad(evidence, "unreadable", DIED)
     if found:

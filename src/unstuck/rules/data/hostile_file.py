@@ -23,14 +23,14 @@ from collections.abc import Iterator
 from ...model.data_words import finding, listed_out, listing, named
 from ...model.evidence import Evidence
 from ...model.faults import bad
-from ...model.finding import Finding, Remedy, Symptom
+from ...model.finding import Certainty, Finding, Remedy, Symptom
 from ...model.phrases import many
 from ...model.rule import rule
 
 UNPACKED = ' If an archive has to be unpacked, use `tar.extractall(path, filter="data")`, which refuses such members.'
 
 
-@rule(explains=Symptom.WRONG, needs=("data",))
+@rule(explains=Symptom.WRONG, certainty=Certainty.CERTAIN, needs=("data",))
 def check(evidence: Evidence) -> Iterator[Finding]:
     found = bad(evidence, "hostile")
     if found and evidence.data is not None and not evidence.data.of_run:  # no run fails of a name

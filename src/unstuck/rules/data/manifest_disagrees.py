@@ -29,7 +29,7 @@ from ...model.data_names import base
 from ...model.data_words import LINES, once_more, place, the_same
 from ...model.evidence import Evidence
 from ...model.faults import bad, incomplete
-from ...model.finding import Finding, Remedy, Subject, Symptom
+from ...model.finding import Certainty, Finding, Remedy, Subject, Symptom
 from ...model.phrases import many
 from ...model.rule import rule
 from ...wording.printable import printable, quoted
@@ -44,7 +44,7 @@ class Differs(NamedTuple):
     absent: bool = False
 
 
-@rule(explains=Symptom.WRONG, needs=("data",))
+@rule(explains=Symptom.WRONG, certainty=Certainty.CERTAIN, needs=("data",))
 def check(evidence: Evidence) -> Iterator[Finding]:
     data = evidence.data
     if data is None or data.of_run:

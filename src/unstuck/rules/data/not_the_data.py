@@ -24,7 +24,7 @@ from ...model.data_names import folder_of
 from ...model.data_words import again, finding, listing, named, once_more
 from ...model.evidence import Evidence
 from ...model.faults import Bad, bad
-from ...model.finding import Finding, Remedy, Symptom
+from ...model.finding import Certainty, Finding, Remedy, Symptom
 from ...model.phrases import many
 from ...model.rule import rule
 from ...wording.printable import quoted
@@ -33,7 +33,7 @@ from . import RAISED, SWALLOWED
 LFS = "Git LFS"
 
 
-@rule(explains=Symptom.CRASHED, needs=("data",), outranks=RAISED, behind=SWALLOWED)
+@rule(explains=Symptom.CRASHED, certainty=Certainty.CERTAIN, needs=("data",), outranks=RAISED, behind=SWALLOWED)
 def check(evidence: Evidence) -> Iterator[Finding]:
     found = bad(evidence, "foreign")
     if found:

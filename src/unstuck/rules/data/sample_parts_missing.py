@@ -25,7 +25,7 @@ from ...model.data_names import base, folder_of
 from ...model.data_words import LINES
 from ...model.evidence import Evidence
 from ...model.faults import incomplete
-from ...model.finding import Finding, Remedy, Subject, Symptom
+from ...model.finding import Certainty, Finding, Remedy, Subject, Symptom
 from ...model.lacking import Lacking, series
 from ...model.phrases import many
 from ...model.rule import rule
@@ -34,7 +34,7 @@ from ...wording.printable import printable, quoted
 SERIES = 4  # of which it is told
 
 
-@rule(explains=Symptom.CRASHED, needs=("data",))
+@rule(explains=Symptom.CRASHED, certainty=Certainty.LIKELY, needs=("data",))
 def check(evidence: Evidence) -> Iterator[Finding]:
     if evidence.data is None or evidence.data.of_run:
         return

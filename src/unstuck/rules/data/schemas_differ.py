@@ -30,7 +30,7 @@ from ...model.checked import DataFile
 from ...model.data_names import Series, all_series, base
 from ...model.data_words import LINES, listing
 from ...model.evidence import Evidence
-from ...model.finding import Finding, Remedy, Subject, Symptom
+from ...model.finding import Certainty, Finding, Remedy, Subject, Symptom
 from ...model.phrases import many
 from ...model.rule import rule
 from ...wording.printable import printable, quoted
@@ -59,7 +59,7 @@ class Odd(NamedTuple):
     files: list[DataFile]
 
 
-@rule(explains=Symptom.CRASHED, needs=("data",))
+@rule(explains=Symptom.CRASHED, certainty=Certainty.CERTAIN, needs=("data",))
 def check(evidence: Evidence) -> Iterator[Finding]:
     found = [odd for series in all_series(evidence) if (odd := _odd(series)) is not None]
     if found:

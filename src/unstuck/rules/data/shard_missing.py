@@ -26,13 +26,13 @@ from ...model.data_gaps import Gap, gaps
 from ...model.data_listed import absent
 from ...model.data_words import LINES
 from ...model.evidence import Evidence
-from ...model.finding import Finding, Remedy, Subject, Symptom
+from ...model.finding import Certainty, Finding, Remedy, Subject, Symptom
 from ...model.phrases import many
 from ...model.rule import rule
 from ...wording.printable import printable
 
 
-@rule(explains=Symptom.WRONG, needs=("data",))
+@rule(explains=Symptom.WRONG, certainty=Certainty.LIKELY, needs=("data",))
 def check(evidence: Evidence) -> Iterator[Finding]:
     if evidence.data is None or evidence.data.of_run:
         return

@@ -32,7 +32,7 @@ from ...model.data_names import SHARDS, Series, all_series, base, pattern_of, pl
 from ...model.data_words import LINES, about, the_same
 from ...model.evidence import Evidence
 from ...model.faults import incomplete
-from ...model.finding import Finding, Remedy, Subject, Symptom
+from ...model.finding import Certainty, Finding, Remedy, Subject, Symptom
 from ...model.phrases import many, size
 from ...model.rule import rule
 from ...wording.printable import printable
@@ -53,7 +53,7 @@ class Outlier(NamedTuple):
     what: str
 
 
-@rule(explains=Symptom.WRONG, needs=("data",))
+@rule(explains=Symptom.WRONG, certainty=Certainty.POSSIBLE, needs=("data",))
 def check(evidence: Evidence) -> Iterator[Finding]:
     left_out = incomplete(evidence) | _confirmed(evidence)
     found = [one for series in all_series(evidence) for one in _outliers(series, left_out)]

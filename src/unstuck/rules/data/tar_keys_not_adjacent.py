@@ -26,7 +26,7 @@ from ...model.data_names import base
 from ...model.data_words import again, finding, named
 from ...model.evidence import Evidence
 from ...model.faults import Bad, bad
-from ...model.finding import Finding, Remedy, Symptom
+from ...model.finding import Certainty, Finding, Remedy, Symptom
 from ...model.phrases import many
 from ...model.rule import rule
 from ...wording.printable import printable, quoted
@@ -40,7 +40,7 @@ SORT = (
 MODES = {"": "", "gzip": "gz", "bzip2": "bz2", "xz": "xz"}
 
 
-@rule(explains=Symptom.WRONG, needs=("data",), outranks=RAISED, behind=SWALLOWED)
+@rule(explains=Symptom.WRONG, certainty=Certainty.CERTAIN, needs=("data",), outranks=RAISED, behind=SWALLOWED)
 def check(evidence: Evidence) -> Iterator[Finding]:
     found = bad(evidence, "tar-apart")
     if found:

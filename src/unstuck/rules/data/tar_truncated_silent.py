@@ -29,14 +29,14 @@ from ...model.data_tails import long_tails
 from ...model.data_words import fetch, finding, named
 from ...model.evidence import Evidence
 from ...model.faults import NO_END, Bad, bad
-from ...model.finding import Finding, Symptom
+from ...model.finding import Certainty, Finding, Symptom
 from ...model.rule import rule
 from . import RAISED, SWALLOWED
 
 KINDS = ("tar-bad-header", "tar-early-end", "tar-cut-header", NO_END)
 
 
-@rule(explains=Symptom.WRONG, needs=("data",), outranks=RAISED, behind=SWALLOWED)
+@rule(explains=Symptom.WRONG, certainty=Certainty.CERTAIN, needs=("data",), outranks=RAISED, behind=SWALLOWED)
 def check(evidence: Evidence) -> Iterator[Finding]:
     found = [*bad(evidence, *KINDS), *long_tails(evidence)]
     if found:

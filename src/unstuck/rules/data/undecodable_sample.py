@@ -24,13 +24,13 @@ from collections.abc import Iterator
 from ...model.data_words import finding, listed_out, listing, named, once_more
 from ...model.evidence import Evidence
 from ...model.faults import Bad, bad
-from ...model.finding import Finding, Remedy, Symptom
+from ...model.finding import Certainty, Finding, Remedy, Symptom
 from ...model.phrases import many
 from ...model.rule import rule
 from . import RAISED, SWALLOWED
 
 
-@rule(explains=Symptom.CRASHED, needs=("data",), outranks=RAISED, behind=SWALLOWED)
+@rule(explains=Symptom.CRASHED, certainty=Certainty.CERTAIN, needs=("data",), outranks=RAISED, behind=SWALLOWED)
 def check(evidence: Evidence) -> Iterator[Finding]:
     found = bad(evidence, "undecodable")
     if found:

@@ -24,7 +24,7 @@ from collections.abc import Iterator
 from ...model.data_words import fetch, finding, named
 from ...model.evidence import Evidence
 from ...model.faults import Bad, bad
-from ...model.finding import Finding, Symptom
+from ...model.finding import Certainty, Finding, Symptom
 from ...model.phrases import many
 from ...model.rule import rule
 from . import RAISED, SWALLOWED
@@ -32,7 +32,7 @@ from . import RAISED, SWALLOWED
 TEXTS, TABLES = ("jsonl", "json"), ("parquet", "arrow")
 
 
-@rule(explains=Symptom.WRONG, needs=("data",), outranks=RAISED, behind=SWALLOWED)
+@rule(explains=Symptom.WRONG, certainty=Certainty.CERTAIN, needs=("data",), outranks=RAISED, behind=SWALLOWED)
 def check(evidence: Evidence) -> Iterator[Finding]:
     found = bad(evidence, "zeros")
     if found:

@@ -27,7 +27,7 @@ from ...model.evidence import Evidence
 from ...model.feeding import gave_batches
 from ...model.phrases import line, many, short, who
 from ...model.recorded import Process
-from ...model.report import Finding, Remedy, Subject, Symptom
+from ...model.report import Certainty, Finding, Remedy, Subject, Symptom
 from ...model.rule import rule
 from ...model.sources import Source
 from ...wording.printable import printable, quoted
@@ -38,7 +38,7 @@ LOOK = "import sys, pyarrow.parquet as pq; print(pq.read_table(sys.argv[1]).slic
 AGAIN = 10  # times that something was read again which had been read before and was blank then
 
 
-@rule(explains=Symptom.STUCK, needs=("recording|data",), outranks=OUTRANKED)
+@rule(explains=Symptom.STUCK, certainty=Certainty.CERTAIN, needs=("recording|data",), outranks=OUTRANKED)
 def check(evidence: Evidence) -> Iterator[Finding]:
     column = all_blank(evidence)
     if column is not None and column.documents >= LOOKED:

@@ -34,7 +34,7 @@ from ...model.first_batch import First, first_batch
 from ...model.phrases import duration, line, many, percent, short, who
 from ...model.questions import host_of, loader_name
 from ...model.recorded import Process
-from ...model.report import Finding, Remedy, Subject, Symptom
+from ...model.report import Certainty, Finding, Remedy, Subject, Symptom
 from ...model.rule import rule
 from ...model.sources import Source
 from ...model.warming import Warming, advice, seen, warming, words
@@ -48,6 +48,7 @@ SHORT = 100  # tokens: documents below that are short
 
 @rule(
     explains=Symptom.SLOW,
+    certainty=Certainty.CERTAIN,
     needs=("recording",),
     behind=(
         Symptom.CRASHED,

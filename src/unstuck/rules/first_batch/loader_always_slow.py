@@ -30,7 +30,7 @@ from ...model.first_batch import First, first_batch
 from ...model.phrases import duration, line, many, percent, short, who
 from ...model.questions import host_of, is_users, loader_name
 from ...model.recorded import Loader, Process
-from ...model.report import Finding, Remedy, Subject, Symptom
+from ...model.report import Certainty, Finding, Remedy, Subject, Symptom
 from ...model.rule import rule
 from ...model.sources import Source
 from ...model.waiting import waiting
@@ -46,6 +46,7 @@ FULL = 0.5  # of a batch's time in one kind of call
 
 @rule(
     explains=Symptom.SLOW,
+    certainty=Certainty.CERTAIN,
     needs=("recording",),
     outranks=("dataloader-bound",),
     behind=(Symptom.CRASHED, Symptom.STUCK, "sampler-reads-data", "cpu-oversubscription", "too-many-workers"),

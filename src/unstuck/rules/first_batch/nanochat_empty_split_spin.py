@@ -29,7 +29,7 @@ from ...model.evidence import Evidence
 from ...model.feeding import gave_batches, so_far
 from ...model.look import Frame, Seen, Stack
 from ...model.phrases import duration, percent, short, who
-from ...model.report import Finding, Remedy, Subject, Symptom
+from ...model.report import Certainty, Finding, Remedy, Subject, Symptom
 from ...model.rule import rule
 from ...model.standing import computes, earlier, main_stack, recorded, standing
 
@@ -40,6 +40,7 @@ A_MINUTE = 60.0  # seconds, where the value is not known: longer than most compu
 
 @rule(
     explains=Symptom.STUCK,
+    certainty=Certainty.CERTAIN,
     needs=("processes", "stacks"),
     outranks=(
         "stuck-in-user-code",

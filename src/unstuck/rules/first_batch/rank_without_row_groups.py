@@ -29,7 +29,7 @@ from ...model.evidence import Evidence
 from ...model.feeding import gave_batches
 from ...model.phrases import many, short, who
 from ...model.recorded import Process
-from ...model.report import Finding, Remedy, Subject, Symptom
+from ...model.report import Certainty, Finding, Remedy, Subject, Symptom
 from ...model.rule import rule
 from ...wording.printable import printable
 
@@ -51,7 +51,7 @@ OUTRANKED = (
 )
 
 
-@rule(explains=Symptom.STUCK, needs=("recording|data",), outranks=OUTRANKED)
+@rule(explains=Symptom.STUCK, certainty=Certainty.LIKELY, needs=("recording|data",), outranks=OUTRANKED)
 def check(evidence: Evidence) -> Iterator[Finding]:
     few = few_groups(evidence)
     if few is not None:

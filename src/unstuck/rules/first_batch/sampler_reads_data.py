@@ -33,7 +33,7 @@ from ...model.phrases import duration, line, many, percent, short
 from ...model.places import Place
 from ...model.questions import loader_name
 from ...model.recorded import Loader, Process
-from ...model.report import Finding, Remedy, Subject, Symptom
+from ...model.report import Certainty, Finding, Remedy, Subject, Symptom
 from ...model.rule import rule
 from ...model.waiting import fetching, lasted
 
@@ -54,6 +54,7 @@ class Drawn(NamedTuple):
 
 @rule(
     explains=Symptom.SLOW,
+    certainty=Certainty.CERTAIN,
     needs=("recording|stacks",),
     outranks=(
         "dataloader-bound",

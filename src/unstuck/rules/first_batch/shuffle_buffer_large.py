@@ -29,7 +29,7 @@ from ...model.evidence import Evidence
 from ...model.phrases import duration, many, percent
 from ...model.questions import is_users, loader_name
 from ...model.recorded import Fetching, Loader
-from ...model.report import Finding, Remedy, Subject, Symptom
+from ...model.report import Certainty, Finding, Remedy, Subject, Symptom
 from ...model.rule import rule
 from ...model.waiting import fetching, lasted
 
@@ -43,6 +43,7 @@ FILLING = 0.5  # of the wait, by the first sample of a worker: it is the one tha
 
 @rule(
     explains=Symptom.SLOW,
+    certainty=Certainty.CERTAIN,
     needs=("recording",),
     outranks=("dataloader-bound", "first-batch-slow", "loader-always-slow", "worker-respawn-epoch-gap"),
 )

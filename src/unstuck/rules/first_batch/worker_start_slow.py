@@ -33,7 +33,7 @@ from ...model.evidence import Evidence
 from ...model.phrases import duration, many, percent
 from ...model.questions import loader_name
 from ...model.recorded import Loader, Process
-from ...model.report import Finding, Remedy, Subject, Symptom
+from ...model.report import Certainty, Finding, Remedy, Subject, Symptom
 from ...model.rule import rule
 from ...model.waiting import lasted
 from ...model.worker_start import IMPORTING, MAKING, PREPARING, UNPACKING, WorkerStart, worker_start
@@ -49,6 +49,7 @@ SMALL = 0.05  # seconds: parts that are not worth a word
 
 @rule(
     explains=Symptom.SLOW,
+    certainty=Certainty.CERTAIN,
     needs=("recording",),
     outranks=("first-batch-slow", "loader-always-slow"),
     behind=("spawn-pickle-large-dataset", "worker-respawn-epoch-gap", "sampler-reads-data"),

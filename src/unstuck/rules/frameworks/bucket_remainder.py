@@ -35,7 +35,7 @@ from ...model.lengths_apart import lengths_apart
 from ...model.phrases import many, short
 from ...model.questions import loader_name
 from ...model.ranks import told
-from ...model.report import Finding, Remedy, Subject, Symptom
+from ...model.report import Certainty, Finding, Remedy, Subject, Symptom
 from ...model.rule import rule
 from ...model.shares import Share
 from ...model.uneven import Apart, uneven
@@ -45,6 +45,7 @@ SHOWN = 6  # buckets
 
 @rule(
     explains=Symptom.STUCK,
+    certainty=Certainty.CERTAIN,
     needs=("recording",),
     outranks=(
         "accelerate-uneven-batch-sampler",

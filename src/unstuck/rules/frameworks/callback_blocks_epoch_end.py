@@ -35,7 +35,7 @@ from ...model.phrases import duration, line, many, percent, short, who
 from ...model.places import Place
 from ...model.ranks import listed, told
 from ...model.recorded import Process
-from ...model.report import Finding, Remedy, Subject, Symptom
+from ...model.report import Certainty, Finding, Remedy, Subject, Symptom
 from ...model.rule import rule
 from ...model.speaking import framework_of
 from ...model.waiting import lasted
@@ -47,6 +47,7 @@ MOST = 0.05  # of the run: what a hook may take without anybody minding
 
 @rule(
     explains=Symptom.SLOW,
+    certainty=Certainty.LIKELY,
     needs=("recording",),
     outranks=(
         "epoch-boundary-gap", "worker-respawn-epoch-gap", "stuck-in-user-code", "straggler-rank", "dataloader-bound",

@@ -27,7 +27,7 @@ from collections.abc import Iterator
 
 from ...model.evidence import Evidence
 from ...model.phrases import duration, many, percent, short, who
-from ...model.report import Finding, Remedy, Subject, Symptom
+from ...model.report import Certainty, Finding, Remedy, Subject, Symptom
 from ...model.rule import rule
 from ...model.shard_errors import Met, Trouble, by_path, of_list, same, swallowed, trouble, usual
 from ...wording.printable import quoted
@@ -40,6 +40,7 @@ SLEPT = 1.0  # seconds of sleeping in handlers that are worth a line
 
 @rule(
     explains=Symptom.WRONG,
+    certainty=Certainty.CERTAIN,
     needs=("recording",),
     outranks=(
         "collective-timeout",

@@ -34,7 +34,7 @@ from ...model.phrases import duration, many, percent, short
 from ...model.places import Place
 from ...model.questions import loader_name, workers_of
 from ...model.recorded import Loader, Process
-from ...model.report import Finding, Remedy, Subject, Symptom
+from ...model.report import Certainty, Finding, Remedy, Subject, Symptom
 from ...model.rule import rule
 from ...model.speaking import settings
 from ...model.stage_times import together
@@ -55,7 +55,7 @@ class Made(NamedTuple):
     where: Place | None
 
 
-@rule(explains=Symptom.SLOW, needs=("recording",), outranks=("dataloader-bound",))
+@rule(explains=Symptom.SLOW, certainty=Certainty.CERTAIN, needs=("recording",), outranks=("dataloader-bound",))
 def check(evidence: Evidence) -> Iterator[Finding]:
     of_loaders = [_of_loader(evidence, main, loader) for main in evidence.mains() for loader in main.loaders]
     yield from each_once([*of_loaders, *(_of_main(main) for main in evidence.mains())])

@@ -32,7 +32,7 @@ from ...model.evidence import Evidence
 from ...model.locks import in_thread_pool, is_python_lock, native_top, other_threads
 from ...model.look import Seen, Stack
 from ...model.phrases import many, short
-from ...model.report import Finding, Remedy, Symptom
+from ...model.report import Certainty, Finding, Remedy, Symptom
 from ...model.rule import rule
 from ...model.sources import Source
 from ...model.standing import children, idles, in_futex, main_stack, mains, nobody_else, standing
@@ -48,6 +48,7 @@ STANDS = 5.0
 
 @rule(
     explains=Symptom.STUCK,
+    certainty=Certainty.CERTAIN,
     needs=("processes", "stacks"),
     outranks=(
         "fork-after-openmp",

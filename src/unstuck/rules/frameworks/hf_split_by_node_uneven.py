@@ -29,7 +29,7 @@ from ...model.phrases import many, short
 from ...model.questions import loader_name
 from ...model.ranks import listed, told
 from ...model.recorded import Loader
-from ...model.report import Finding, Remedy, Subject, Symptom
+from ...model.report import Certainty, Finding, Remedy, Subject, Symptom
 from ...model.rule import rule
 from ...model.shards import Shards
 from ...model.shares import Share
@@ -43,6 +43,7 @@ LEAVE_OUT = ("filter", "map", "take", "skip")  # steps after which a rank may ha
 
 @rule(
     explains=Symptom.STUCK,
+    certainty=Certainty.CERTAIN,
     needs=("recording",),
     outranks=(
         "ddp-uneven-batches",

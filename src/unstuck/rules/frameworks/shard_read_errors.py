@@ -31,7 +31,7 @@ from ...model.evidence import Evidence
 from ...model.phrases import duration, line, many, percent, short, who
 from ...model.questions import is_users, loader_name, workers_of
 from ...model.recorded import Process
-from ...model.report import Finding, Remedy, Subject, Symptom
+from ...model.report import Certainty, Finding, Remedy, Subject, Symptom
 from ...model.rule import rule
 from ...model.shard_errors import READERS, Met, Trouble, by_path, of_list, same, swallowed, trouble
 from ...wording.printable import quoted
@@ -55,6 +55,7 @@ class Loss(NamedTuple):
 
 @rule(
     explains=Symptom.WRONG,
+    certainty=Certainty.CERTAIN,
     needs=("recording",),
     outranks=(
         "collective-timeout",

@@ -30,12 +30,13 @@ from ...model.passes import each_once
 from ...model.phrases import many, short
 from ...model.questions import is_users, loader_name
 from ...model.recorded import Loader, Process
-from ...model.report import Finding, Remedy, Subject, Symptom
+from ...model.report import Certainty, Finding, Remedy, Subject, Symptom
 from ...model.rule import rule
 
 
 @rule(
     explains=Symptom.WRONG,
+    certainty=Certainty.CERTAIN,
     needs=("recording",),
     outranks=("iterable-length-lies", "iterable-drop-last-per-worker"),
     behind=("shard-read-errors", "handler-drops-shard-rest"),

@@ -32,7 +32,7 @@ from ...model.phrases import line, many, said, short
 from ...model.questions import loader_name
 from ...model.ranks import listed, told
 from ...model.recorded import Loader, Process
-from ...model.report import Finding, Remedy, Subject, Symptom
+from ...model.report import Certainty, Finding, Remedy, Subject, Symptom
 from ...model.rule import rule
 from ...model.shards import Shards
 from ...model.uneven import Apart, uneven
@@ -49,6 +49,7 @@ class Empty(NamedTuple):
 
 @rule(
     explains=Symptom.STUCK,
+    certainty=Certainty.CERTAIN,
     needs=("recording",),
     outranks=(
         "collective-shape-mismatch",

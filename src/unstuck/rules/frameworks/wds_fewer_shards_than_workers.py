@@ -29,7 +29,7 @@ from ...model.evidence import Evidence
 from ...model.phrases import line, many, said, short
 from ...model.questions import loader_name
 from ...model.recorded import Loader
-from ...model.report import Finding, Remedy, Subject, Symptom
+from ...model.report import Certainty, Finding, Remedy, Subject, Symptom
 from ...model.rule import rule
 from ...model.shards import Shards
 from ...model.speaking import settings
@@ -41,6 +41,7 @@ RAISES = "check_empty"
 
 @rule(
     explains=Symptom.CRASHED,
+    certainty=Certainty.CERTAIN,
     needs=("recording|data",),
     outranks=(
         "worker-python-exception",

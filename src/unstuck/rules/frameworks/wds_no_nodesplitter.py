@@ -33,7 +33,7 @@ from ...model.evidence import Evidence
 from ...model.phrases import line, many, said, short
 from ...model.questions import loader_name
 from ...model.ranks import listed
-from ...model.report import Finding, Remedy, Subject, Symptom
+from ...model.report import Certainty, Finding, Remedy, Subject, Symptom
 from ...model.rule import rule
 from ...model.same_data import Same, same_on_ranks
 from ...model.web_shards import SPLIT, Refused, crew_size, refused, without
@@ -43,6 +43,7 @@ RAISES = "single_node_only"
 
 @rule(
     explains=Symptom.CRASHED,
+    certainty=Certainty.CERTAIN,
     needs=("recording",),
     outranks=(
         "worker-python-exception",

@@ -32,7 +32,7 @@ from ...model.passes import each_once
 from ...model.phrases import many, percent
 from ...model.questions import host_of, loader_name
 from ...model.recorded import Loader, Process
-from ...model.report import Finding, Remedy, Subject, Symptom
+from ...model.report import Certainty, Finding, Remedy, Subject, Symptom
 from ...model.rule import rule
 from ...model.speaking import settings
 from ...model.streamed import Crew, computes, without_shards
@@ -43,7 +43,12 @@ INTERLEAVED = "interleave_datasets"
 SHOWN = 8  # workers that are named one by one
 
 
-@rule(explains=Symptom.SLOW, needs=("recording|data",), outranks=("worker-finished-early", "dataloader-bound"))
+@rule(
+    explains=Symptom.SLOW,
+    certainty=Certainty.CERTAIN,
+    needs=("recording|data",),
+    outranks=("worker-finished-early", "dataloader-bound"),
+)
 def check(evidence: Evidence) -> Iterator[Finding]:
     few = too_few(evidence, TABLES)
     if few is not None:

@@ -24,7 +24,7 @@ from ...model.doing import BUILDING, doing
 from ...model.evidence import Evidence
 from ...model.look import Awaited, Seen
 from ...model.phrases import duration
-from ...model.report import Finding, Remedy, Subject, Symptom
+from ...model.report import Certainty, Finding, Remedy, Subject, Symptom
 from ...model.rule import rule
 from ...model.standing import LONG, main_stack
 from ...wording.printable import quoted
@@ -51,6 +51,7 @@ BUILDER = "torch/utils/cpp_extension.py"
 
 @rule(
     explains=Symptom.STUCK,
+    certainty=Certainty.LIKELY,
     needs=("processes", "stacks"),
     outranks=("stuck-in-user-code", "dataloader-bound", "uncaught-exception", "main-killed"),
 )

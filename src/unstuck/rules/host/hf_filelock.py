@@ -25,7 +25,7 @@ from ...model.doing import LOCK_FILE, doing
 from ...model.evidence import Evidence
 from ...model.look import Holder
 from ...model.phrases import duration
-from ...model.report import Finding, Remedy, Subject, Symptom
+from ...model.report import Certainty, Finding, Remedy, Subject, Symptom
 from ...model.rule import rule
 from ...model.standing import LONG, main_stack
 from ...wording.printable import quoted
@@ -33,6 +33,7 @@ from ...wording.printable import quoted
 
 @rule(
     explains=Symptom.STUCK,
+    certainty=Certainty.LIKELY,
     needs=("processes", "stacks"),
     outranks=("stuck-in-user-code", "dataloader-bound", "uncaught-exception", "main-killed"),
 )

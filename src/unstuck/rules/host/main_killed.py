@@ -24,13 +24,13 @@ from ...model.evidence import Evidence
 from ...model.first_dead import crashed_at
 from ...model.phrases import duration, line, signal_name, who
 from ...model.questions import SIGKILL, newest_loader, reached
-from ...model.report import Finding, Remedy, Symptom
+from ...model.report import Certainty, Finding, Remedy, Symptom
 from ...model.rule import rule
 
 FATAL = {-4, -6, -7, -8, -11, SIGKILL}
 
 
-@rule(explains=Symptom.CRASHED, needs=("recording", "exits"))
+@rule(explains=Symptom.CRASHED, certainty=Certainty.CERTAIN, needs=("recording", "exits"))
 def check(evidence: Evidence) -> Iterator[Finding]:
     for seen in sorted(evidence.exits or (), key=lambda one: one.at):
         process = evidence.process(seen.pid)

@@ -27,13 +27,14 @@ from ...model.doing import EXITING, doing, place, user_frame
 from ...model.evidence import Evidence
 from ...model.look import Seen, Stack
 from ...model.phrases import line, many, short
-from ...model.report import Finding, Remedy, Subject, Symptom
+from ...model.report import Certainty, Finding, Remedy, Subject, Symptom
 from ...model.rule import rule
 from ...model.standing import LONG, children, idles, mains, moves, other_stacks
 
 
 @rule(
     explains=Symptom.STUCK,
+    certainty=Certainty.LIKELY,
     needs=("processes", "stacks"),
     outranks=("stuck-in-user-code", "uncaught-exception", "main-killed"),
 )

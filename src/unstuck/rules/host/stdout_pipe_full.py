@@ -23,7 +23,7 @@ from collections.abc import Iterator
 from ...model.culprit import awaited, calls, culprit, found, state
 from ...model.evidence import Evidence
 from ...model.look import Awaited, Seen, Stack
-from ...model.report import Finding, Remedy, Subject, Symptom
+from ...model.report import Certainty, Finding, Remedy, Subject, Symptom
 from ...model.rule import rule
 from ...model.standing import LONG, main_stack
 
@@ -34,6 +34,7 @@ LAUNCHING = ("popen_spawn_posix.py", "popen_forkserver.py")
 
 @rule(
     explains=Symptom.STUCK,
+    certainty=Certainty.CERTAIN,
     needs=("processes", "stacks"),
     outranks=("stuck-in-user-code", "worker-blocked-io", "dataloader-bound", "uncaught-exception", "main-killed"),
 )

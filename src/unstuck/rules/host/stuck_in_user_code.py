@@ -27,7 +27,7 @@ from ...model.evidence import Evidence
 from ...model.hooks import in_hook
 from ...model.look import Seen, Stack
 from ...model.phrases import duration
-from ...model.report import Finding, Remedy, Symptom
+from ...model.report import Certainty, Finding, Remedy, Symptom
 from ...model.rule import rule
 from ...model.standing import (
     LONG,
@@ -49,6 +49,7 @@ A_MINUTE = 60.0  # longer than anybody sleeps on purpose between two steps
 
 @rule(
     explains=Symptom.STUCK,
+    certainty=Certainty.LIKELY,
     needs=("processes", "stacks"),
     outranks=("dataloader-bound", "uncaught-exception", "main-killed"),
     fallback=True,

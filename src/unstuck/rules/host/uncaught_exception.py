@@ -23,13 +23,13 @@ from ...model.evidence import Evidence
 from ...model.phrases import line, said, short, who
 from ...model.questions import STARTING, loader_name, newest_loader, reached, user_line
 from ...model.recorded import Process
-from ...model.report import Finding, Remedy, Subject, Symptom
+from ...model.report import Certainty, Finding, Remedy, Subject, Symptom
 from ...model.rule import rule
 
 OWN_DECISION = ("KeyboardInterrupt", "SystemExit")
 
 
-@rule(explains=Symptom.CRASHED, needs=("recording",))
+@rule(explains=Symptom.CRASHED, certainty=Certainty.CERTAIN, needs=("recording",))
 def check(evidence: Evidence) -> Iterator[Finding]:
     failed = [one for one in evidence.recording or () if one.role in ("main", "launcher") and _crashed(one)]
     ranks = [one for one in failed if one.role == "main"] or failed

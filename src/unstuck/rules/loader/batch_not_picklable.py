@@ -31,7 +31,7 @@ from ...model.owners import owner_of
 from ...model.phrases import duration, many, said, short, who
 from ...model.questions import loader_name
 from ...model.recorded import Failure, Loader, Process
-from ...model.report import Finding, Remedy, Subject, Symptom
+from ...model.report import Certainty, Finding, Remedy, Subject, Symptom
 from ...model.rule import rule
 from ...model.standing import LONG
 
@@ -58,6 +58,7 @@ class Lost(NamedTuple):
 
 @rule(
     explains=Symptom.STUCK,
+    certainty=Certainty.CERTAIN,
     needs=("recording",),
     outranks=(
         "collective-timeout",

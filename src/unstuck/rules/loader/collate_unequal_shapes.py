@@ -31,7 +31,7 @@ from ...model.places import Place
 from ...model.questions import is_users, loader_name, user_line
 from ...model.raised import Raised, raised
 from ...model.recorded import Failure
-from ...model.report import Finding, Remedy, Subject, Symptom
+from ...model.report import Certainty, Finding, Remedy, Subject, Symptom
 from ...model.rule import rule
 
 STACKED = "stack expects each tensor to be equal size"
@@ -54,7 +54,12 @@ SHOWN = 6  # samples named in one line
 KINDS = 3  # of shapes shown
 
 
-@rule(explains=Symptom.CRASHED, needs=("recording",), outranks=("worker-python-exception", "uncaught-exception"))
+@rule(
+    explains=Symptom.CRASHED,
+    certainty=Certainty.CERTAIN,
+    needs=("recording",),
+    outranks=("worker-python-exception", "uncaught-exception"),
+)
 def check(evidence: Evidence) -> Iterator[Finding]:
     for one in [found for found in raised(evidence) if _unequal(found.failure)][:1]:
         kinds = _kinds(one.failure)

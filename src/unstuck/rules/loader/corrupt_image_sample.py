@@ -35,7 +35,7 @@ from ...model.phrases import line, many, said, short
 from ...model.questions import loader_name, user_line
 from ...model.raised import Raised
 from ...model.recorded import Failure
-from ...model.report import Finding, Remedy, Subject, Symptom
+from ...model.report import Certainty, Finding, Remedy, Subject, Symptom
 from ...model.rule import rule
 from ...wording.printable import printable, quoted
 
@@ -45,7 +45,12 @@ SCAN = (
 )
 
 
-@rule(explains=Symptom.CRASHED, needs=("recording|data",), outranks=("worker-python-exception", "uncaught-exception"))
+@rule(
+    explains=Symptom.CRASHED,
+    certainty=Certainty.CERTAIN,
+    needs=("recording|data",),
+    outranks=("worker-python-exception", "uncaught-exception"),
+)
 def check(evidence: Evidence) -> Iterator[Finding]:
     refused = undecoded(evidence)[:1]
     for one in refused:

@@ -34,7 +34,7 @@ from ...model.pinning import Pinned, pinned
 from ...model.processors import in_words
 from ...model.questions import host_of, loader_name, loaders_in_use
 from ...model.recorded import Loader, Process
-from ...model.report import Finding, Remedy, Subject, Symptom
+from ...model.report import Certainty, Finding, Remedy, Subject, Symptom
 from ...model.rule import rule
 from ...model.waiting import SECONDS, SHARE, Waiting, waiting
 from ...wording.printable import quoted_line
@@ -53,6 +53,7 @@ IN_WORKER, BY_MAIN, FROM_START = "in the workers", "by the main process", "from 
 
 @rule(
     explains=Symptom.SLOW,
+    certainty=Certainty.CERTAIN,
     needs=("recording", "host"),
     outranks=("cpu-oversubscription", "too-many-workers", "dataloader-bound", "loader-always-slow"),
     of_loader=True,

@@ -33,7 +33,7 @@ from ...model.evidence import Evidence
 from ...model.phrases import many, percent
 from ...model.questions import loader_name, loaders_in_use
 from ...model.recorded import Loader
-from ...model.report import Finding, Remedy, Subject, Symptom
+from ...model.report import Certainty, Finding, Remedy, Subject, Symptom
 from ...model.rule import rule
 from ...model.waiting import holds_up, waiting
 from ...wording.printable import quoted_line
@@ -49,6 +49,7 @@ VARIABLES = "OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1"
 
 @rule(
     explains=Symptom.SLOW,
+    certainty=Certainty.CERTAIN,
     needs=("recording", "host"),
     outranks=("too-many-workers", "dataloader-bound"),
     of_loader=True,

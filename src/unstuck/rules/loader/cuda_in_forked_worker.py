@@ -31,14 +31,19 @@ from ...model.places import Place
 from ...model.questions import is_users, loader_name
 from ...model.raised import Raised
 from ...model.recorded import Failure
-from ...model.report import Finding, Remedy, Subject, Symptom
+from ...model.report import Certainty, Finding, Remedy, Subject, Symptom
 from ...model.rule import rule
 
 TEXT = re.compile(r"Cannot re-initialize (\w+) in forked subprocess")
 CARRIED = re.compile(r"in DataLoader worker process (\d+)")
 
 
-@rule(explains=Symptom.CRASHED, needs=("recording",), outranks=("worker-python-exception", "uncaught-exception"))
+@rule(
+    explains=Symptom.CRASHED,
+    certainty=Certainty.CERTAIN,
+    needs=("recording",),
+    outranks=("worker-python-exception", "uncaught-exception"),
+)
 def check(evidence: Evidence) -> Iterator[Finding]:
     for one in [one for one in fatal(evidence) if TEXT.search(one.failure.message)][:1]:
         place = _place(one.failure)

@@ -28,7 +28,7 @@ from ...model.phrases import line, said, short, who
 from ...model.places import Place
 from ...model.questions import is_users, loader_name, newest_loader
 from ...model.recorded import Failure, Loader, Process
-from ...model.report import Finding, Remedy, Subject, Symptom
+from ...model.report import Certainty, Finding, Remedy, Subject, Symptom
 from ...model.rule import rule
 
 WORDS = "daemonic processes are not allowed to have children"
@@ -43,7 +43,12 @@ FRAME = re.compile(r'File "([^"]+)", line (\d+), in (\S+)')  # of a traceback
 ANY = ("a process", "a thread")
 
 
-@rule(explains=Symptom.CRASHED, needs=("recording",), outranks=("worker-python-exception", "uncaught-exception"))
+@rule(
+    explains=Symptom.CRASHED,
+    certainty=Certainty.CERTAIN,
+    needs=("recording",),
+    outranks=("worker-python-exception", "uncaught-exception"),
+)
 def check(evidence: Evidence) -> Iterator[Finding]:
     for main in evidence.mains():
         if main.failure is None or not _says(main.failure):

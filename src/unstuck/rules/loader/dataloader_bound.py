@@ -44,7 +44,7 @@ from ...model.node_loaders import why as why_of_nodes
 from ...model.phrases import duration, line, many, percent, short
 from ...model.questions import host_of, is_users, loader_name, training_loaders
 from ...model.recorded import Fetching, Loader, Process
-from ...model.report import Finding, Remedy, Subject, Symptom
+from ...model.report import Certainty, Finding, Remedy, Subject, Symptom
 from ...model.rule import rule
 from ...model.speaking import settings
 from ...model.spending import Time
@@ -66,7 +66,7 @@ HANDING = "Handing batches over takes long: return fewer and larger tensors, and
 STARTED = 3.0  # seconds of age of the workers: before, the first batch is waited for, and that is no rate
 
 
-@rule(explains=Symptom.SLOW, needs=("recording|samples",))
+@rule(explains=Symptom.SLOW, certainty=Certainty.CERTAIN, needs=("recording|samples",))
 def check(evidence: Evidence) -> Iterator[Finding]:
     yield from _recorded(evidence) if evidence.recording is not None else _sampled(evidence)
 

@@ -23,14 +23,19 @@ from ...model.evidence import Evidence
 from ...model.phrases import duration, said, who
 from ...model.questions import newest_loader, user_line, workers_of
 from ...model.recorded import Failure, Fetching, Process
-from ...model.report import Finding, Remedy, Subject, Symptom
+from ...model.report import Certainty, Finding, Remedy, Subject, Symptom
 from ...model.rule import rule
 
 WORDS = "DataLoader timed out after"  # torch's own, in every version since 0.3
 INSIDE = ("fetching", "loading a sample", "collating")
 
 
-@rule(explains=Symptom.CRASHED, needs=("recording",), outranks=("uncaught-exception", "dataloader-bound"))
+@rule(
+    explains=Symptom.CRASHED,
+    certainty=Certainty.CERTAIN,
+    needs=("recording",),
+    outranks=("uncaught-exception", "dataloader-bound"),
+)
 def check(evidence: Evidence) -> Iterator[Finding]:
     for process in evidence.mains():
         failure = next((one for one in process.failures if one.message.startswith(WORDS)), None)

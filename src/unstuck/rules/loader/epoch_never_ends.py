@@ -28,14 +28,19 @@ from ...model.evidence import Evidence
 from ...model.phrases import many
 from ...model.questions import loader_name, training_loaders
 from ...model.recorded import Loader, Process
-from ...model.report import Finding, Remedy, Symptom
+from ...model.report import Certainty, Finding, Remedy, Symptom
 from ...model.rule import rule
 
 MORE = 1.5  # times what was announced: a last, smaller batch of each worker is no endless epoch
 INTERRUPTED = (-2, -15)  # SIGINT, SIGTERM: what people send; SIGKILL is the kernel's too
 
 
-@rule(explains=Symptom.STUCK, needs=("recording",), outranks=("uncaught-exception", "main-killed", "dataloader-bound"))
+@rule(
+    explains=Symptom.STUCK,
+    certainty=Certainty.LIKELY,
+    needs=("recording",),
+    outranks=("uncaught-exception", "main-killed", "dataloader-bound"),
+)
 def check(evidence: Evidence) -> Iterator[Finding]:
     for process, loader in training_loaders(evidence):
         announced = _announced(loader)

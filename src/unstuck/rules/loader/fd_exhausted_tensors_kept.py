@@ -30,7 +30,7 @@ from ...model.places import Place
 from ...model.questions import is_users, loader_name, user_line, workers_of
 from ...model.raised import Raised
 from ...model.recorded import Loader
-from ...model.report import Finding, Remedy, Subject, Symptom
+from ...model.report import Certainty, Finding, Remedy, Subject, Symptom
 from ...model.rule import rule
 
 RAISE = "ulimit -n $(ulimit -Hn)"
@@ -40,6 +40,7 @@ OTHERS = 64  # descriptors that a training has besides: queues, files, libraries
 
 @rule(
     explains=Symptom.CRASHED,
+    certainty=Certainty.CERTAIN,
     needs=("recording",),
     outranks=(
         "worker-python-exception",

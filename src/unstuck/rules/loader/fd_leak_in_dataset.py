@@ -28,7 +28,7 @@ from ...model.phrases import line, many, said, short, who
 from ...model.places import Place
 from ...model.questions import is_users, loader_name, user_line
 from ...model.raised import Raised
-from ...model.report import Finding, Remedy, Subject, Symptom
+from ...model.report import Certainty, Finding, Remedy, Subject, Symptom
 from ...model.rule import rule
 
 SHOWN = 3
@@ -37,6 +37,7 @@ EACH = 0.1  # within this much of a whole number a sample, the number is said
 
 @rule(
     explains=Symptom.CRASHED,
+    certainty=Certainty.CERTAIN,
     needs=("recording",),
     outranks=("worker-python-exception", "uncaught-exception", "pin-memory-thread-died", "dataloader-timeout"),
 )

@@ -25,13 +25,14 @@ from ...model.culprit import calls, culprit, found, state
 from ...model.evidence import Evidence
 from ...model.locks import in_thread_pool, native_top
 from ...model.look import Stack
-from ...model.report import Finding, Remedy, Symptom
+from ...model.report import Certainty, Finding, Remedy, Symptom
 from ...model.rule import rule
 from ...model.standing import LONG, idles, in_futex, main_stack, standing
 
 
 @rule(
     explains=Symptom.STUCK,
+    certainty=Certainty.CERTAIN,
     needs=("processes", "stacks"),
     outranks=("stuck-in-user-code", "dataloader-bound", "uncaught-exception", "main-killed"),
 )

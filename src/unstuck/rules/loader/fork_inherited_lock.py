@@ -28,12 +28,13 @@ from ...model.culprit import calls, culprit, found, state
 from ...model.evidence import Evidence
 from ...model.locks import forked_into_a_wait, is_buffer_lock, is_python_lock, other_threads, same_lock
 from ...model.phrases import many
-from ...model.report import Finding, Remedy, Symptom
+from ...model.report import Certainty, Finding, Remedy, Symptom
 from ...model.rule import rule
 
 
 @rule(
     explains=Symptom.STUCK,
+    certainty=Certainty.CERTAIN,
     needs=("processes", "stacks"),
     outranks=("stuck-in-user-code", "dataloader-bound", "uncaught-exception", "main-killed"),
 )

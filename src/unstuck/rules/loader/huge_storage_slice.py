@@ -26,7 +26,7 @@ from ...model.evidence import Evidence
 from ...model.phrases import duration, line, many, percent, short, size
 from ...model.questions import is_users, loader_name, loaders_in_use
 from ...model.recorded import Fetching, Handed, Loader
-from ...model.report import Finding, Remedy, Subject, Symptom
+from ...model.report import Certainty, Finding, Remedy, Subject, Symptom
 from ...model.rule import rule
 from ...model.waiting import fetching, handing, holds_up, typical, waiting
 
@@ -35,7 +35,13 @@ MUCH = 1 << 20  # bytes: a copy of less takes less than handing over takes anywa
 HANDING = 0.2  # of the workers' work: else samples take long for another reason
 
 
-@rule(explains=Symptom.SLOW, needs=("recording",), outranks=("dataloader-bound", "many-small-tensors"), of_loader=True)
+@rule(
+    explains=Symptom.SLOW,
+    certainty=Certainty.CERTAIN,
+    needs=("recording",),
+    outranks=("dataloader-bound", "many-small-tensors"),
+    of_loader=True,
+)
 def check(evidence: Evidence) -> Iterator[Finding]:
     for main, loader in loaders_in_use(evidence):
         loads = fetching(evidence, main, loader)

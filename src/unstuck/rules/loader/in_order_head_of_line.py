@@ -30,7 +30,7 @@ from ...model.evidence import Evidence
 from ...model.phrases import duration, many, percent, short
 from ...model.questions import is_users, loader_name, training_loaders
 from ...model.recorded import Loader, Spike
-from ...model.report import Finding, Remedy, Subject, Symptom
+from ...model.report import Certainty, Finding, Remedy, Subject, Symptom
 from ...model.rule import rule
 from ...model.speaking import settings
 
@@ -42,7 +42,7 @@ MANY = 100  # batches for each worker: more are a data set in memory
 ALONE = 0.5  # of a fetch that one sample takes: else the batch is slow as a whole
 
 
-@rule(explains=Symptom.SLOW, needs=("recording",), outranks=("dataloader-bound",))
+@rule(explains=Symptom.SLOW, certainty=Certainty.CERTAIN, needs=("recording",), outranks=("dataloader-bound",))
 def check(evidence: Evidence) -> Iterator[Finding]:
     for main, loader in training_loaders(evidence):
         if not loader.in_order or loader.spiked < SHARE * loader.spiked_of or loader.spiked_of < SECONDS:

@@ -27,7 +27,7 @@ from ...model.evidence import Evidence
 from ...model.phrases import duration, many, short
 from ...model.questions import loader_name
 from ...model.recorded import Loader, Process
-from ...model.report import Finding, Remedy, Symptom
+from ...model.report import Certainty, Finding, Remedy, Symptom
 from ...model.rule import rule
 from ...model.standing import LONG, main_stack, mains, standing, workers
 from ...model.waiting import fetching
@@ -41,7 +41,12 @@ REMEDY = Remedy(
 )
 
 
-@rule(explains=Symptom.STUCK, needs=("recording|processes",), outranks=("stuck-in-user-code", "dataloader-bound"))
+@rule(
+    explains=Symptom.STUCK,
+    certainty=Certainty.LIKELY,
+    needs=("recording|processes",),
+    outranks=("stuck-in-user-code", "dataloader-bound"),
+)
 def check(evidence: Evidence) -> Iterator[Finding]:
     live = list(_now(evidence))
     yield from live or _afterwards(evidence)

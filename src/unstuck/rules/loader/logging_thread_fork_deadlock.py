@@ -26,12 +26,13 @@ from collections.abc import Iterator
 from ...model.culprit import calls, culprit, found, state
 from ...model.evidence import Evidence
 from ...model.locks import forked_into_a_wait, is_buffer_lock, other_threads
-from ...model.report import Finding, Remedy, Symptom
+from ...model.report import Certainty, Finding, Remedy, Symptom
 from ...model.rule import rule
 
 
 @rule(
     explains=Symptom.STUCK,
+    certainty=Certainty.CERTAIN,
     needs=("processes", "stacks"),
     outranks=("stuck-in-user-code", "dataloader-bound", "uncaught-exception", "main-killed"),
 )

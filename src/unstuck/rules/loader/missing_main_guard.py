@@ -29,7 +29,7 @@ from ...model.phrases import ending, line, said, who
 from ...model.places import Place
 from ...model.questions import is_users, user_line
 from ...model.recorded import Failure, Process
-from ...model.report import Finding, Remedy, Symptom
+from ...model.report import Certainty, Finding, Remedy, Symptom
 from ...model.rule import rule
 
 BOOTSTRAPPING = "before the current process has finished its bootstrapping phase"
@@ -40,6 +40,7 @@ TOP_LEVEL = "<module>"
 
 @rule(
     explains=Symptom.CRASHED,
+    certainty=Certainty.CERTAIN,
     needs=("recording",),
     outranks=("uncaught-exception", "worker-exited-silently", "worker-python-exception"),
 )

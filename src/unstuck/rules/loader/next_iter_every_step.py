@@ -26,14 +26,14 @@ from ...model.evidence import Evidence
 from ...model.phrases import duration, many, percent
 from ...model.questions import loader_name
 from ...model.recorded import Loader
-from ...model.report import Finding, Remedy, Symptom
+from ...model.report import Certainty, Finding, Remedy, Symptom
 from ...model.rule import rule
 
 OFTEN = 10  # iterators: fewer may be a look at the data, or a few short validations
 SHARE = 0.2  # of the loop's time: below that it is bad style, not a slow run
 
 
-@rule(explains=Symptom.SLOW, needs=("recording",), outranks=("dataloader-bound",))
+@rule(explains=Symptom.SLOW, certainty=Certainty.CERTAIN, needs=("recording",), outranks=("dataloader-bound",))
 def check(evidence: Evidence) -> Iterator[Finding]:
     for process in evidence.mains():
         for loader in process.loaders:

@@ -34,7 +34,7 @@ from ...model.phrases import many, percent
 from ...model.pinning import idle_processors
 from ...model.questions import host_of, loader_name, loaders_in_use
 from ...model.recorded import Loader, Process
-from ...model.report import Finding, Remedy, Subject, Symptom
+from ...model.report import Certainty, Finding, Remedy, Subject, Symptom
 from ...model.rule import rule
 from ...model.threads import Shared
 from ...model.waiting import waiting
@@ -57,6 +57,7 @@ class Alone(NamedTuple):
 
 @rule(
     explains=Symptom.SLOW,
+    certainty=Certainty.LIKELY,
     needs=("recording", "host"),
     outranks=("dataloader-bound", "loader-always-slow"),
     of_loader=True,

@@ -30,7 +30,7 @@ from ...model.evidence import Evidence
 from ...model.phrases import duration, many, percent, short
 from ...model.questions import is_users, loader_name, training_loaders
 from ...model.recorded import Fetching, Loader
-from ...model.report import Finding, Remedy, Subject, Symptom
+from ...model.report import Certainty, Finding, Remedy, Subject, Symptom
 from ...model.rule import rule
 from ...model.waiting import SECONDS, fetching, waiting
 
@@ -40,7 +40,7 @@ SAMPLES = 32  # a batch: of fewer there is little to gain
 QUICK = 50e-6  # seconds a sample: decoding anything takes more, and so does waiting for a disk
 
 
-@rule(explains=Symptom.SLOW, needs=("recording",), outranks=("dataloader-bound",))
+@rule(explains=Symptom.SLOW, certainty=Certainty.CERTAIN, needs=("recording",), outranks=("dataloader-bound",))
 def check(evidence: Evidence) -> Iterator[Finding]:
     for main, loader in training_loaders(evidence):
         loads, loop = fetching(evidence, main, loader), waiting(loader)

@@ -29,14 +29,14 @@ from ...model.fatal import PIN_THREAD_DIED, ended_by, pinning
 from ...model.phrases import line, many, said, short, who
 from ...model.questions import abnormal_worker_exits, is_users, loader_name, newest_loader, user_line
 from ...model.recorded import Failure, Loader, Process
-from ...model.report import Finding, Remedy, Subject, Symptom
+from ...model.report import Certainty, Finding, Remedy, Subject, Symptom
 from ...model.rule import rule
 from ...model.speaking import settings
 
 NOTHING_CAME = "not enough values to unpack"  # an empty answer of a persistent worker: torch 1.7
 
 
-@rule(explains=Symptom.CRASHED, needs=("recording",), outranks=("uncaught-exception",))
+@rule(explains=Symptom.CRASHED, certainty=Certainty.CERTAIN, needs=("recording",), outranks=("uncaught-exception",))
 def check(evidence: Evidence) -> Iterator[Finding]:
     for main in evidence.mains():
         final = ended_by(main)

@@ -28,7 +28,7 @@ from ...model.evidence import Evidence
 from ...model.phrases import duration, many, percent, size
 from ...model.questions import host_of, loader_name
 from ...model.recorded import Loader, Process
-from ...model.report import Finding, Remedy, Subject, Symptom
+from ...model.report import Certainty, Finding, Remedy, Subject, Symptom
 from ...model.rule import rule
 from ...model.waiting import lasted
 
@@ -40,6 +40,7 @@ SHARE = 0.1  # of the run
 
 @rule(
     explains=Symptom.SLOW,
+    certainty=Certainty.CERTAIN,
     needs=("recording",),
     outranks=("worker-respawn-epoch-gap", "dataloader-bound"),
     of_loader=True,

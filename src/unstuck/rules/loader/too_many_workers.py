@@ -29,7 +29,7 @@ from ...model.evidence import Evidence
 from ...model.phrases import duration, many, percent
 from ...model.questions import loader_name, training_loaders
 from ...model.recorded import Loader, Process
-from ...model.report import Finding, Remedy, Subject, Symptom
+from ...model.report import Certainty, Finding, Remedy, Subject, Symptom
 from ...model.rule import rule
 from ...model.speaking import settings
 from ...model.waiting import waiting
@@ -40,7 +40,7 @@ USED = 0.5  # of the processors by the training itself: else somebody else has t
 TIMES = 4  # that many workers for each processor: they would be too many without anybody else
 
 
-@rule(explains=Symptom.SLOW, needs=("recording", "host"), outranks=("dataloader-bound",))
+@rule(explains=Symptom.SLOW, certainty=Certainty.CERTAIN, needs=("recording", "host"), outranks=("dataloader-bound",))
 def check(evidence: Evidence) -> Iterator[Finding]:
     for crowd in crowds(evidence):
         cpus = crowd.host.cpus

@@ -28,7 +28,7 @@ from ...model.evidence import Evidence
 from ...model.phrases import line, many, said, who
 from ...model.questions import STARTING, loader_name, newest_loader, user_line
 from ...model.recorded import Failure, Loader, Process
-from ...model.report import Finding, Remedy, Subject, Symptom
+from ...model.report import Certainty, Finding, Remedy, Subject, Symptom
 from ...model.rule import rule
 
 SENDING = (
@@ -41,7 +41,7 @@ INSIDE_FUNCTION = ("(a lambda", "(defined inside", "(of the class")
 NOT_FORKED = ("spawn", "forkserver")
 
 
-@rule(explains=Symptom.CRASHED, needs=("recording",), outranks=("uncaught-exception",))
+@rule(explains=Symptom.CRASHED, certainty=Certainty.CERTAIN, needs=("recording",), outranks=("uncaught-exception",))
 def check(evidence: Evidence) -> Iterator[Finding]:
     for main in evidence.mains():
         failure, loader = main.failure, newest_loader(main)

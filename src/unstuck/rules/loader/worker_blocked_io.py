@@ -24,7 +24,7 @@ from collections.abc import Iterator
 from ...model.culprit import Culprit, awaited, calls, culprit, found, state
 from ...model.evidence import Evidence
 from ...model.look import Awaited, Holder, Seen
-from ...model.report import Finding, Remedy, Subject, Symptom
+from ...model.report import Certainty, Finding, Remedy, Subject, Symptom
 from ...model.rule import rule
 from ...model.standing import LONG, asleep, fetchers, idles, in_futex, moves
 from ...wording.printable import quoted
@@ -35,6 +35,7 @@ SLOW_KERNEL = "D"  # asleep in the kernel where not even SIGKILL wakes it: stora
 
 @rule(
     explains=Symptom.STUCK,
+    certainty=Certainty.LIKELY,
     needs=("processes", "stacks"),
     outranks=("stuck-in-user-code", "dataloader-bound", "uncaught-exception", "main-killed"),
 )

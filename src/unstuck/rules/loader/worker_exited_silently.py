@@ -28,7 +28,7 @@ from ...model.evidence import Evidence
 from ...model.phrases import duration, many, said, who
 from ...model.questions import is_users, loader_name
 from ...model.recorded import Failure
-from ...model.report import Finding, Remedy, Subject, Symptom
+from ...model.report import Certainty, Finding, Remedy, Subject, Symptom
 from ...model.rule import rule
 from ...wording.printable import quoted
 
@@ -37,6 +37,7 @@ CALLS = r"os\._exit|sys\.exit|\bexit\(|\bquit\(|SystemExit|\.terminate\("
 
 @rule(
     explains=Symptom.CRASHED,
+    certainty=Certainty.CERTAIN,
     needs=("recording", "exits"),
     outranks=("uncaught-exception", "worker-python-exception"),
 )

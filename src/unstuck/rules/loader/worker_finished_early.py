@@ -28,13 +28,13 @@ from ...model.passes import each_once
 from ...model.phrases import duration, many, percent, short, who
 from ...model.questions import is_users, loader_name
 from ...model.recorded import Loader, Process
-from ...model.report import Finding, Remedy, Subject, Symptom
+from ...model.report import Certainty, Finding, Remedy, Subject, Symptom
 from ...model.rule import rule
 from ...model.streams import Crew, Stream, newest_crew
 from ...model.waiting import waiting
 
 
-@rule(explains=Symptom.SLOW, needs=("recording",), outranks=("dataloader-bound",))
+@rule(explains=Symptom.SLOW, certainty=Certainty.CERTAIN, needs=("recording",), outranks=("dataloader-bound",))
 def check(evidence: Evidence) -> Iterator[Finding]:
     yield from each_once(_judge(evidence, main, loader) for main in evidence.mains() for loader in main.loaders)
 

@@ -24,7 +24,7 @@ from ...model.culprit import calls, culprit, found
 from ...model.evidence import Evidence
 from ...model.look import Seen
 from ...model.phrases import duration
-from ...model.report import Finding, Remedy, Symptom
+from ...model.report import Certainty, Finding, Remedy, Symptom
 from ...model.rule import rule
 from ...model.standing import LONG, computes, fetchers, fetching, gets_on, same_sample
 
@@ -35,6 +35,7 @@ FEW_FAULTS = 50  # pages a second: what the interpreter touches anyway; a buffer
 
 @rule(
     explains=Symptom.STUCK,
+    certainty=Certainty.LIKELY,
     needs=("processes", "stacks"),
     outranks=("stuck-in-user-code", "dataloader-bound", "uncaught-exception", "main-killed"),
 )

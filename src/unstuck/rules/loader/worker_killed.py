@@ -22,7 +22,7 @@ from collections.abc import Iterator
 from ...model.evidence import Evidence
 from ...model.phrases import duration, size, who
 from ...model.questions import SIGKILL, abnormal_worker_exits, host_of, last_memory, loader_name, oom_kills
-from ...model.report import Finding, Remedy, Symptom
+from ...model.report import Certainty, Finding, Remedy, Symptom
 from ...model.rule import rule
 
 NOT_OOM = "It was not the kernel's OOM killer."
@@ -31,6 +31,7 @@ MAYBE_OOM = "Whether it was the kernel's OOM killer cannot be told here."
 
 @rule(
     explains=Symptom.CRASHED,
+    certainty=Certainty.CERTAIN,
     needs=("recording", "exits", "host"),
     outranks=("uncaught-exception", "worker-python-exception"),
 )

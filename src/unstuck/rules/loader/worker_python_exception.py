@@ -26,7 +26,7 @@ from ...model.evidence import Evidence
 from ...model.phrases import line, said, short, who
 from ...model.questions import loader_name, user_line
 from ...model.recorded import Failure, Loader, Process
-from ...model.report import Finding, Remedy, Subject, Symptom
+from ...model.report import Certainty, Finding, Remedy, Subject, Symptom
 from ...model.rule import rule
 from ...model.shard_errors import raised_over
 from ...model.shards import ShardError
@@ -35,7 +35,7 @@ from ...wording.printable import quoted
 RAISED = ("fetch", "init")
 
 
-@rule(explains=Symptom.CRASHED, needs=("recording",), outranks=("uncaught-exception",))
+@rule(explains=Symptom.CRASHED, certainty=Certainty.CERTAIN, needs=("recording",), outranks=("uncaught-exception",))
 def check(evidence: Evidence) -> Iterator[Finding]:
     raised = [(failure, worker) for worker in evidence.recording or () for failure in _reached_main(evidence, worker)]
     for failure, worker in sorted(raised, key=lambda one: one[0].at)[:1]:

@@ -30,7 +30,7 @@ from ...model.evidence import Evidence
 from ...model.phrases import duration, many, percent
 from ...model.questions import loader_name
 from ...model.recorded import Fetching, Loader
-from ...model.report import Finding, Remedy, Subject, Symptom
+from ...model.report import Certainty, Finding, Remedy, Subject, Symptom
 from ...model.rule import rule
 from ...model.speaking import once, settings
 from ...model.waiting import fetching, lasted
@@ -40,7 +40,7 @@ LONG = 0.5  # seconds a pass: what is shorter nobody notices
 SHARE = 0.15  # of the run: below that, another setting is not worth its memory
 
 
-@rule(explains=Symptom.SLOW, needs=("recording",), outranks=("dataloader-bound",))
+@rule(explains=Symptom.SLOW, certainty=Certainty.CERTAIN, needs=("recording",), outranks=("dataloader-bound",))
 def check(evidence: Evidence) -> Iterator[Finding]:
     for main in evidence.mains():
         for loader in main.loaders:

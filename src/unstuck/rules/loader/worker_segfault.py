@@ -29,7 +29,7 @@ from ...model.evidence import Evidence
 from ...model.phrases import duration, line, many, short, signal_name, who
 from ...model.places import Place
 from ...model.questions import host_of, is_users, loader_name
-from ...model.report import Finding, Remedy, Subject, Symptom
+from ...model.report import Certainty, Finding, Remedy, Subject, Symptom
 from ...model.rule import rule
 
 SIGBUS, SIGABRT = -7, -6
@@ -49,6 +49,7 @@ AGAIN = "export PYTHONFAULTHANDLER=1"
 
 @rule(
     explains=Symptom.CRASHED,
+    certainty=Certainty.CERTAIN,
     needs=("recording", "exits"),
     outranks=("uncaught-exception", "worker-python-exception", "worker-exited-silently"),
 )

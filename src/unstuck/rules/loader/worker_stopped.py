@@ -21,7 +21,7 @@ from collections.abc import Iterator
 from ...model.culprit import culprit, found, state
 from ...model.evidence import Evidence
 from ...model.look import Seen, Stack
-from ...model.report import Finding, Remedy, Symptom
+from ...model.report import Certainty, Finding, Remedy, Symptom
 from ...model.rule import rule
 from ...model.standing import LONG, main_stack, standing
 
@@ -31,6 +31,7 @@ ROLES = ("main", "worker", "child", "launcher")
 
 @rule(
     explains=Symptom.STUCK,
+    certainty=Certainty.CERTAIN,
     needs=("processes",),
     outranks=("stuck-in-user-code", "dataloader-bound", "worker-blocked-io", "uncaught-exception", "main-killed"),
 )

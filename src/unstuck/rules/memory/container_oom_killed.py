@@ -25,13 +25,18 @@ from collections.abc import Iterator
 from ...model.evidence import Evidence, Sample
 from ...model.phrases import duration, size, who
 from ...model.questions import oom_kills
-from ...model.report import Finding, Remedy, Symptom
+from ...model.report import Certainty, Finding, Remedy, Symptom
 from ...model.rule import rule
 
 NEARLY_FULL = 0.95  # the watcher looks twice a second: the last steps to the limit may fall between two looks
 
 
-@rule(explains=Symptom.CRASHED, needs=("recording", "host"), outranks=("main-oom-killed", "main-killed"))
+@rule(
+    explains=Symptom.CRASHED,
+    certainty=Certainty.CERTAIN,
+    needs=("recording", "host"),
+    outranks=("main-oom-killed", "main-killed"),
+)
 def check(evidence: Evidence) -> Iterator[Finding]:
     for host in evidence.host or ():
         here = [one for one in evidence.recording or () if one.node == host.node]

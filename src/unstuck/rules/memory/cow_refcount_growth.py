@@ -33,7 +33,7 @@ from ...model.growing import Climb, climb, looks_at, meets, room
 from ...model.phrases import duration, many, size, who
 from ...model.questions import host_of, loader_name, workers_of
 from ...model.recorded import Loader, Process
-from ...model.report import Finding, Remedy, Subject, Symptom
+from ...model.report import Certainty, Finding, Remedy, Subject, Symptom
 from ...model.rule import rule
 from ...model.speaking import settings
 
@@ -56,6 +56,7 @@ class Copying(NamedTuple):
 
 @rule(
     explains=Symptom.WRONG,
+    certainty=Certainty.CERTAIN,
     needs=("recording", "host"),
     outranks=("worker-oom-killed", "container-oom-killed", "main-oom-killed"),
 )

@@ -30,7 +30,7 @@ from ...model.phrases import line, many, said, short, size, who
 from ...model.questions import loader_name
 from ...model.raised import Raised
 from ...model.recorded import Failure, Loader
-from ...model.report import Finding, Remedy, Symptom
+from ...model.report import Certainty, Finding, Remedy, Symptom
 from ...model.rule import rule
 from ...model.speaking import in_words_of, settings
 from ...wording.printable import quoted_line
@@ -40,6 +40,7 @@ FEW = 1  # batches: whoever fails that early does not fail because something gro
 
 @rule(
     explains=Symptom.CRASHED,
+    certainty=Certainty.CERTAIN,
     needs=("recording",),
     outranks=("worker-python-exception", "uncaught-exception", "pin-memory-thread-died"),
 )

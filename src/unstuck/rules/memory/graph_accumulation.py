@@ -30,7 +30,7 @@ from ...model.growing import Climb, climb, looks_at, meets, room
 from ...model.phrases import duration, short, size
 from ...model.questions import host_of
 from ...model.recorded import Process
-from ...model.report import Finding, Remedy, Symptom
+from ...model.report import Certainty, Finding, Remedy, Symptom
 from ...model.rule import rule
 from ...model.told import Graph
 
@@ -42,6 +42,7 @@ FEW = 200  # nodes in all: a model and its newest loss have as many
 
 @rule(
     explains=Symptom.WRONG,
+    certainty=Certainty.CERTAIN,
     needs=("recording",),
     outranks=("main-oom-killed", "container-oom-killed", "worker-oom-killed"),
 )

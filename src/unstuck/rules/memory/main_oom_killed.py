@@ -24,12 +24,13 @@ from collections.abc import Iterator
 from ...model.evidence import Evidence, Host
 from ...model.phrases import duration, size, who
 from ...model.questions import SIGKILL, host_of, last_memory, oom_kills
-from ...model.report import Finding, Remedy, Symptom
+from ...model.report import Certainty, Finding, Remedy, Symptom
 from ...model.rule import rule
 
 
 @rule(
     explains=Symptom.CRASHED,
+    certainty=Certainty.CERTAIN,
     needs=("recording", "exits", "host"),
     outranks=("main-killed", "uncaught-exception", "worker-killed"),
 )

@@ -29,7 +29,7 @@ from ...model.phrases import line, many, said, short, size, who
 from ...model.questions import host_of, is_users, loader_name, user_line
 from ...model.raised import Raised
 from ...model.recorded import Failure
-from ...model.report import Finding, Remedy, Subject, Symptom
+from ...model.report import Certainty, Finding, Remedy, Subject, Symptom
 from ...model.rule import rule
 
 # Some mappings are given back on the way out of the exception: a few, of many thousands.
@@ -41,6 +41,7 @@ WANTED = 1 << 20  # mappings: what distributions that have raised the default al
 
 @rule(
     explains=Symptom.CRASHED,
+    certainty=Certainty.CERTAIN,
     needs=("recording",),
     outranks=("worker-python-exception", "uncaught-exception", "pin-memory-thread-died", "shm-exhausted"),
 )

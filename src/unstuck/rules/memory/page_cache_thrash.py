@@ -30,7 +30,7 @@ from ...model.evidence import Evidence, Host, Memory, Sample
 from ...model.phrases import duration, many, percent, size
 from ...model.questions import host_of, is_users, loader_name, training_loaders
 from ...model.recorded import Loader, Process
-from ...model.report import Finding, Remedy, Subject, Symptom
+from ...model.report import Certainty, Finding, Remedy, Subject, Symptom
 from ...model.rule import rule
 from ...model.waiting import waiting
 
@@ -57,7 +57,7 @@ class Part(NamedTuple):
     until: float
 
 
-@rule(explains=Symptom.SLOW, needs=("recording", "host"), outranks=("dataloader-bound",))
+@rule(explains=Symptom.SLOW, certainty=Certainty.CERTAIN, needs=("recording", "host"), outranks=("dataloader-bound",))
 def check(evidence: Evidence) -> Iterator[Finding]:
     for main, loader in training_loaders(evidence):
         host = host_of(evidence, main)

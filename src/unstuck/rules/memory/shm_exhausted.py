@@ -26,7 +26,7 @@ from ...model.evidence import Evidence
 from ...model.phrases import duration, many, said, size, who
 from ...model.questions import abnormal_worker_exits, host_of
 from ...model.recorded import Failure, Loader, Process
-from ...model.report import Finding, Remedy, Subject, Symptom
+from ...model.report import Certainty, Finding, Remedy, Subject, Symptom
 from ...model.rule import rule
 from ...model.speaking import settings
 
@@ -38,6 +38,7 @@ SHARING = ("/torch/storage.py", "/torch/multiprocessing/", "/torch/utils/data/_u
 
 @rule(
     explains=Symptom.CRASHED,
+    certainty=Certainty.CERTAIN,
     needs=("recording",),
     outranks=("worker-python-exception", "uncaught-exception", "worker-killed"),
 )

@@ -30,7 +30,7 @@ from ...model.phrases import duration, many, said, size, who
 from ...model.questions import STARTING, loader_name
 from ...model.raised import Raised
 from ...model.recorded import Failure, ShmFile
-from ...model.report import Finding, Remedy, Subject, Symptom
+from ...model.report import Certainty, Finding, Remedy, Subject, Symptom
 from ...model.rule import rule
 from ...wording.printable import quoted_line
 
@@ -44,6 +44,7 @@ DEAD, ALIVE, UNKNOWN, NO_FILE = "dead", "alive", "unknown", "no file"
 
 @rule(
     explains=Symptom.CRASHED,
+    certainty=Certainty.CERTAIN,
     needs=("recording",),
     outranks=("shm-exhausted", "worker-python-exception", "uncaught-exception"),
 )

@@ -28,13 +28,14 @@ from ...model.evidence import Evidence, Host
 from ...model.phrases import duration, ending, many, size, who
 from ...model.questions import SIGKILL, abnormal_worker_exits, host_of, last_memory, oom_kills
 from ...model.recorded import Loader, Process
-from ...model.report import Finding, Remedy, Symptom
+from ...model.report import Certainty, Finding, Remedy, Symptom
 from ...model.rule import rule
 from ...model.speaking import settings
 
 
 @rule(
     explains=Symptom.CRASHED,
+    certainty=Certainty.CERTAIN,
     needs=("recording", "exits", "host"),
     outranks=("uncaught-exception", "worker-killed", "worker-python-exception", "main-killed"),
 )

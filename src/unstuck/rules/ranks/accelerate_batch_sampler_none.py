@@ -32,7 +32,7 @@ from ...model.phrases import many, said, short, who
 from ...model.prepared import will_fail
 from ...model.questions import user_line
 from ...model.recorded import Failure, Process
-from ...model.report import Finding, Remedy, Subject, Symptom
+from ...model.report import Certainty, Finding, Remedy, Subject, Symptom
 from ...model.rule import rule
 
 RAISED = ("TypeError", "AttributeError")  # the second: older versions, already while they prepare
@@ -40,6 +40,7 @@ RAISED = ("TypeError", "AttributeError")  # the second: older versions, already 
 
 @rule(
     explains=Symptom.CRASHED,
+    certainty=Certainty.CERTAIN,
     needs=("recording",),
     outranks=("rank-crash-cascade", "collective-timeout", "uncaught-exception"),
     foretells=True,

@@ -31,7 +31,7 @@ from ...model.phrases import many, short, who
 from ...model.prepared import is_dispatched
 from ...model.questions import loader_name, newest_loader, user_line
 from ...model.recorded import Failure, Loader, Process
-from ...model.report import Finding, Remedy, Subject, Symptom
+from ...model.report import Certainty, Finding, Remedy, Subject, Symptom
 from ...model.rule import rule
 from ...model.speaking import in_words_of
 
@@ -43,6 +43,7 @@ DIMENSIONS = re.compile(r"Tensors must have same number of dimensions: got (\d+)
 
 @rule(
     explains=Symptom.CRASHED,
+    certainty=Certainty.CERTAIN,
     needs=("recording",),
     outranks=(
         "accelerate-rank0-dispatcher",

@@ -33,7 +33,7 @@ from ...model.phrases import duration, many, percent, short
 from ...model.prepared import is_dispatched
 from ...model.questions import is_users, loader_name
 from ...model.recorded import Loader, Process
-from ...model.report import Finding, Remedy, Subject, Symptom
+from ...model.report import Certainty, Finding, Remedy, Subject, Symptom
 from ...model.rule import rule
 from ...model.waiting import Waiting, fetching, waiting
 
@@ -42,7 +42,12 @@ LONG = 0.002  # seconds of waiting for each batch: below that, sending it costs 
 STREAMS = "datasets."  # Hugging Face's, which accelerate can share out by their shards
 
 
-@rule(explains=Symptom.SLOW, needs=("recording",), outranks=("dataloader-bound", "straggler-rank"))
+@rule(
+    explains=Symptom.SLOW,
+    certainty=Certainty.CERTAIN,
+    needs=("recording",),
+    outranks=("dataloader-bound", "straggler-rank"),
+)
 def check(evidence: Evidence) -> Iterator[Finding]:
     for process, prepared, loader in _dispatched(evidence):
         found = waiting(loader)

@@ -38,7 +38,7 @@ from ...model.phrases import many, short
 from ...model.prepared import BETWEEN, Part, is_dispatched, together
 from ...model.questions import loader_name, newest_loader
 from ...model.ranks import Stand, listed, lost_a_peer, stand, timed_out, told
-from ...model.report import Finding, Remedy, Subject, Symptom
+from ...model.report import Certainty, Finding, Remedy, Subject, Symptom
 from ...model.rule import rule
 
 JOIN = "Join"  # the span that it is
@@ -73,7 +73,7 @@ class Dealt(NamedTuple):
         return next(one for one in self.parts if one.rank == rank)
 
 
-@rule(explains=Symptom.STUCK, needs=("recording",), outranks=OUTRANKED, foretells=True)
+@rule(explains=Symptom.STUCK, certainty=Certainty.CERTAIN, needs=("recording",), outranks=OUTRANKED, foretells=True)
 def check(evidence: Evidence) -> Iterator[Finding]:
     for parts in together(evidence):
         dealt = _dealt(parts)

@@ -34,7 +34,7 @@ from ...model.places import Place
 from ...model.questions import newest_loader
 from ...model.ranks import waiting
 from ...model.recorded import Process
-from ...model.report import Finding, Remedy, Subject, Symptom
+from ...model.report import Certainty, Finding, Remedy, Subject, Symptom
 from ...model.rule import rule
 
 SIGABRT = -6
@@ -45,6 +45,7 @@ COMPARE = "export TORCH_DISTRIBUTED_DEBUG=DETAIL"
 
 @rule(
     explains=Symptom.CRASHED,
+    certainty=Certainty.CERTAIN,
     needs=("recording",),
     outranks=(
         "rank-crash-cascade",

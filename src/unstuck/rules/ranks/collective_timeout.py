@@ -29,13 +29,14 @@ from ...model.evidence import Evidence
 from ...model.missing import Absent, Wait, timed_out
 from ...model.phrases import duration, line, said, short, who
 from ...model.ranks import listed
-from ...model.report import Finding, Remedy, Subject, Symptom
+from ...model.report import Certainty, Finding, Remedy, Subject, Symptom
 from ...model.rule import rule
 from ...model.speaking import in_words_of
 
 
 @rule(
     explains=Symptom.CRASHED,
+    certainty=Certainty.CERTAIN,
     needs=("recording",),
     outranks=("uncaught-exception", "main-killed"),
     behind=(Symptom.CRASHED, Symptom.STUCK, "straggler-rank"),

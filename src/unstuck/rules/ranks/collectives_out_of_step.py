@@ -25,7 +25,7 @@ from collections.abc import Iterator
 from ...model.evidence import Evidence
 from ...model.phrases import duration
 from ...model.ranks import Stand, listed, stand, told, unfinished
-from ...model.report import Finding, Remedy, Symptom
+from ...model.report import Certainty, Finding, Remedy, Symptom
 from ...model.rule import rule
 from ...model.standing import LONG, standing
 from ...wording.printable import quoted_line
@@ -33,6 +33,7 @@ from ...wording.printable import quoted_line
 
 @rule(
     explains=Symptom.STUCK,
+    certainty=Certainty.CERTAIN,
     needs=("processes", "stacks"),
     outranks=("collective-timeout", "main-killed", "rank-crash-cascade", "stuck-in-user-code", "uncaught-exception"),
     fallback=True,

@@ -30,7 +30,7 @@ from ...model.lengths_apart import lengths_apart
 from ...model.phrases import many, short
 from ...model.questions import loader_name
 from ...model.ranks import listed, told
-from ...model.report import Finding, Remedy, Subject, Symptom
+from ...model.report import Certainty, Finding, Remedy, Subject, Symptom
 from ...model.rule import rule
 from ...model.shares import Share
 from ...model.speaking import in_words_of
@@ -39,6 +39,7 @@ from ...model.uneven import Apart, uneven
 
 @rule(
     explains=Symptom.STUCK,
+    certainty=Certainty.CERTAIN,
     needs=("recording",),
     outranks=(
         "collective-shape-mismatch",

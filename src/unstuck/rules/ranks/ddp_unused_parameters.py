@@ -30,7 +30,7 @@ from ...model.first_dead import GAVE_UP, PARTNER_GONE, TOLD_TO_GO, Death, deaths
 from ...model.phrases import duration, line, many, short, who
 from ...model.ranks import listed
 from ...model.recorded import Failure, Process
-from ...model.report import Finding, Remedy, Subject, Symptom
+from ...model.report import Certainty, Finding, Remedy, Subject, Symptom
 from ...model.rule import rule
 from ...model.speaking import in_words_of
 
@@ -43,6 +43,7 @@ SHOWN = 6  # names in a sentence
 
 @rule(
     explains=Symptom.CRASHED,
+    certainty=Certainty.CERTAIN,
     needs=("recording",),
     outranks=("rank-crash-cascade", "collective-timeout", "uncaught-exception"),
 )

@@ -40,7 +40,7 @@ from ...model.phrases import duration, line, many, said, short, size, who
 from ...model.places import Place
 from ...model.ranks import TOGETHER, listed
 from ...model.recorded import Process
-from ...model.report import Finding, Remedy, Subject, Symptom
+from ...model.report import Certainty, Finding, Remedy, Subject, Symptom
 from ...model.rule import rule
 from ...model.standing import main_stack
 
@@ -69,7 +69,7 @@ class Struck(NamedTuple):
         return self.waited[0]
 
 
-@rule(explains=Symptom.CRASHED, needs=("recording", "exits"), outranks=OUTRANKED)
+@rule(explains=Symptom.CRASHED, certainty=Certainty.CERTAIN, needs=("recording", "exits"), outranks=OUTRANKED)
 def check(evidence: Evidence) -> Iterator[Finding]:
     found = _struck(evidence)
     if found is None:

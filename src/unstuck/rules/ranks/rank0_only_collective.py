@@ -27,12 +27,13 @@ from ...model.alone import Alone, alone
 from ...model.evidence import Evidence
 from ...model.phrases import many, short
 from ...model.ranks import entry_name, listed, told
-from ...model.report import Finding, Remedy, Symptom
+from ...model.report import Certainty, Finding, Remedy, Symptom
 from ...model.rule import rule
 
 
 @rule(
     explains=Symptom.STUCK,
+    certainty=Certainty.CERTAIN,
     needs=("recording",),
     outranks=(
         "collective-shape-mismatch",

@@ -25,7 +25,7 @@ from ...model.evidence import Evidence
 from ...model.first_dead import ASKED, Cascade, Death, cascade, of_others
 from ...model.phrases import duration, line, many, said, short, signal_name, who
 from ...model.questions import SIGKILL, newest_loader, reached
-from ...model.report import Finding, Remedy, Subject, Symptom
+from ...model.report import Certainty, Finding, Remedy, Subject, Symptom
 from ...model.rule import rule
 
 SENDERS = "the scheduler or supervisor of that node, at a limit of memory or time, or a person; their log names it"
@@ -33,6 +33,7 @@ SENDERS = "the scheduler or supervisor of that node, at a limit of memory or tim
 
 @rule(
     explains=Symptom.CRASHED,
+    certainty=Certainty.CERTAIN,
     needs=("recording", "exits"),
     outranks=("uncaught-exception", "main-killed", "collective-timeout"),
     behind=(Symptom.CRASHED, Symptom.STUCK),  # what explains the first rank's death is the cause, this its consequence

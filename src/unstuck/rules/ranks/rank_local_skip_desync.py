@@ -27,7 +27,7 @@ from ...model.evidence import Evidence
 from ...model.phrases import many
 from ...model.questions import loader_name
 from ...model.ranks import listed, stand, told
-from ...model.report import Finding, Remedy, Subject, Symptom
+from ...model.report import Certainty, Finding, Remedy, Subject, Symptom
 from ...model.rule import rule
 from ...model.shares import Share
 from ...model.uneven import Apart, Shift, shifted, skipped
@@ -35,6 +35,7 @@ from ...model.uneven import Apart, Shift, shifted, skipped
 
 @rule(
     explains=Symptom.STUCK,
+    certainty=Certainty.CERTAIN,
     needs=("recording",),
     outranks=(
         "collective-shape-mismatch",

@@ -30,13 +30,14 @@ from ...model.evidence import Evidence
 from ...model.meeting import HERE, Meeting, addresses, died_early, gave_up, nodes, waiting
 from ...model.phrases import duration, ending, line, many, said, short
 from ...model.ranks import listed
-from ...model.report import Finding, Remedy, Subject, Symptom
+from ...model.report import Certainty, Finding, Remedy, Subject, Symptom
 from ...model.rule import rule
 from ...wording.printable import quoted
 
 
 @rule(
     explains=Symptom.STUCK,
+    certainty=Certainty.LIKELY,
     needs=("recording|stacks",),
     outranks=("uncaught-exception", "main-killed", "stuck-in-user-code"),
     behind=(Symptom.CRASHED, "rank-crash-cascade"),  # a rank that is missing because it died

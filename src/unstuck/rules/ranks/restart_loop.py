@@ -30,7 +30,7 @@ from ...model.evidence import Evidence
 from ...model.first_dead import Death, first_dead
 from ...model.phrases import duration, line, many, short, signal_name
 from ...model.places import Place
-from ...model.report import Finding, Remedy, Symptom
+from ...model.report import Certainty, Finding, Remedy, Symptom
 from ...model.rule import rule
 
 ALIKE = 0.25  # of the longest: attempts that lasted so nearly the same time died at the same moment of their lives
@@ -63,6 +63,7 @@ class End(NamedTuple):
 
 @rule(
     explains=Symptom.CRASHED,
+    certainty=Certainty.CERTAIN,
     needs=("recording", "exits"),
     outranks=("uncaught-exception", "main-killed", "rank-crash-cascade"),
     behind=(Symptom.CRASHED, "collective-timeout", "rendezvous-peer-missing"),  # who explains the death is the cause

@@ -27,7 +27,7 @@ from ...model.evidence import Evidence
 from ...model.look import Seen
 from ...model.phrases import who
 from ...model.ranks import Stand, told, waiting
-from ...model.report import Finding, Symptom
+from ...model.report import Certainty, Finding, Symptom
 from ...model.rule import Rule, rule
 from ...model.standing import fetchers
 from ..host import hf_filelock, stuck_in_user_code
@@ -55,6 +55,7 @@ HOLDS: tuple[Rule, ...] = (
 
 @rule(
     explains=Symptom.STUCK,
+    certainty=Certainty.LIKELY,
     needs=("processes", "stacks"),
     outranks=(
         *(one.name for one in HOLDS),

@@ -36,7 +36,7 @@ from ...model.places import Place
 from ...model.questions import is_users, loader_name, workers_of
 from ...model.ranks import listed
 from ...model.recorded import Fetching, Loader, Process
-from ...model.report import Finding, Remedy, Subject, Symptom
+from ...model.report import Certainty, Finding, Remedy, Subject, Symptom
 from ...model.rule import rule
 from ...model.speaking import settings
 from ...model.waiting import fetching, waiting
@@ -51,6 +51,7 @@ ON_PROCESSOR = 0.7  # of the time in which a batch is loaded: the rest is waitin
 
 @rule(
     explains=Symptom.SLOW,
+    certainty=Certainty.CERTAIN,
     needs=("recording",),
     outranks=("dataloader-bound",),
     behind=(

@@ -27,7 +27,7 @@ from collections.abc import Iterator
 import msgspec
 
 from ...model.evidence import Evidence
-from ...model.finding import Finding, Remedy, Subject, Symptom
+from ...model.finding import Certainty, Finding, Remedy, Subject, Symptom
 from ...model.phrases import line, said, short
 from ...model.questions import is_users, user_line
 from ...model.recorded import Failure
@@ -40,7 +40,9 @@ WITHOUT_WORKERS = ("sample", "samples", "collate", "no-workers")
 FILES = 4  # that are named
 
 
-@rule(explains=Symptom.CRASHED, needs=("trial",), outranks=(Symptom.CRASHED, Symptom.STUCK))
+@rule(
+    explains=Symptom.CRASHED, certainty=Certainty.CERTAIN, needs=("trial",), outranks=(Symptom.CRASHED, Symptom.STUCK)
+)
 def check(evidence: Evidence) -> Iterator[Finding]:
     trial = evidence.trial
     if trial is None:

@@ -26,7 +26,7 @@ from collections.abc import Iterator
 
 from ...model.differences import COMPUTING, WORKERS, Differences
 from ...model.evidence import Evidence
-from ...model.finding import Finding, Remedy, Subject, Symptom
+from ...model.finding import Certainty, Finding, Remedy, Subject, Symptom
 from ...model.measured import Measured
 from ...model.phrases import duration, many, percent, short, size
 from ...model.rule import rule
@@ -42,6 +42,7 @@ DOMINATES = 0.5  # of loading in one function: else there is no one place to beg
 
 @rule(
     explains=Symptom.SLOW,
+    certainty=Certainty.CERTAIN,
     needs=("trial",),
     behind=(
         Symptom.CRASHED, Symptom.STUCK, "cpu-oversubscription", "cpu-affinity-collapsed", "omp1-by-torchrun",

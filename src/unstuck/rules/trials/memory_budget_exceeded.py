@@ -27,7 +27,7 @@ from collections.abc import Iterator
 
 from ...model.budgets import IMPOSSIBLE, Budget, Term
 from ...model.evidence import Evidence
-from ...model.finding import Finding, Remedy, Subject, Symptom
+from ...model.finding import Certainty, Finding, Remedy, Subject, Symptom
 from ...model.phrases import many, size
 from ...model.rule import rule
 from ...model.trials import FAIL, Rung, Trial
@@ -42,6 +42,7 @@ SHOWN = 4  # terms
 
 @rule(
     explains=Symptom.CRASHED,
+    certainty=Certainty.LIKELY,
     needs=("trial",),
     outranks=("worker-oom-killed", "main-oom-killed", "container-oom-killed", "uncaught-exception"),
 )

@@ -21,7 +21,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ...model.evidence import Evidence
-from ...model.finding import Finding, Remedy, Subject, Symptom
+from ...model.finding import Certainty, Finding, Remedy, Subject, Symptom
 from ...model.phrases import said
 from ...model.questions import user_line
 from ...model.recorded import Failure
@@ -33,7 +33,7 @@ from ...wording.printable import quoted
 NAME = "prefetch_factor"
 
 
-@rule(explains=Symptom.SLOW, needs=("trial",), outranks=("uncaught-exception",))
+@rule(explains=Symptom.SLOW, certainty=Certainty.CERTAIN, needs=("trial",), outranks=("uncaught-exception",))
 def check(evidence: Evidence) -> Iterator[Finding]:
     trial = evidence.trial
     refused = [one.failure for one in trial.rungs if one.status == FAIL and _refused(one.failure)] if trial else []

@@ -25,7 +25,7 @@ from collections.abc import Iterator
 
 from ...model.budgets import IMPOSSIBLE, SAFE, Budget
 from ...model.evidence import Evidence
-from ...model.finding import Finding, Remedy, Subject, Symptom
+from ...model.finding import Certainty, Finding, Remedy, Subject, Symptom
 from ...model.phrases import many, size
 from ...model.rule import rule
 
@@ -33,7 +33,12 @@ DOCKER_DEFAULT = 64 << 20
 SPARE = 1.5  # times what is predicted: so much of it is to be asked for
 
 
-@rule(explains=Symptom.CRASHED, needs=("trial",), outranks=("shm-exhausted", "uncaught-exception"))
+@rule(
+    explains=Symptom.CRASHED,
+    certainty=Certainty.LIKELY,
+    needs=("trial",),
+    outranks=("shm-exhausted", "uncaught-exception"),
+)
 def check(evidence: Evidence) -> Iterator[Finding]:
     budget = evidence.trial.budget if evidence.trial is not None else None
     if budget is None or budget.shm_grade != IMPOSSIBLE or budget.shm_free is None:

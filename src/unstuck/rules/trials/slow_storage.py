@@ -29,7 +29,7 @@ from collections.abc import Iterator
 
 from ...model.differences import STORAGE, Differences
 from ...model.evidence import Evidence
-from ...model.finding import Finding, Remedy, Subject, Symptom
+from ...model.finding import Certainty, Finding, Remedy, Subject, Symptom
 from ...model.measured import Measured
 from ...model.phrases import duration, many, percent, size
 from ...model.rule import rule
@@ -43,7 +43,12 @@ KNOWN = 16 << 10  # bytes a sample: less is what we read ourselves; what comes t
 AS_SLOW = 2.0  # times the loader's rate: reading plainly is hardly faster, so the storage is the limit
 
 
-@rule(explains=Symptom.SLOW, needs=("trial",), behind=(Symptom.CRASHED, Symptom.STUCK, "page-cache-thrash"))
+@rule(
+    explains=Symptom.SLOW,
+    certainty=Certainty.CERTAIN,
+    needs=("trial",),
+    behind=(Symptom.CRASHED, Symptom.STUCK, "page-cache-thrash"),
+)
 def check(evidence: Evidence) -> Iterator[Finding]:
     trial = evidence.trial
     facts = trial.differences if trial is not None else None

@@ -27,7 +27,7 @@ import msgspec
 
 from ...model.budgets import IMPOSSIBLE
 from ...model.evidence import Evidence
-from ...model.finding import Finding, Remedy, Subject, Symptom
+from ...model.finding import Certainty, Finding, Remedy, Subject, Symptom
 from ...model.phrases import many
 from ...model.rule import rule
 from ...model.rungs import ended_words, loader_of, root_of, rung_named, symptom_of
@@ -36,7 +36,9 @@ from ...model.trials import FAIL, PASS, Rung, Trial
 TRIED = ("one-worker", "workers")
 
 
-@rule(explains=Symptom.CRASHED, needs=("trial",), outranks=(Symptom.CRASHED, Symptom.STUCK))
+@rule(
+    explains=Symptom.CRASHED, certainty=Certainty.CERTAIN, needs=("trial",), outranks=(Symptom.CRASHED, Symptom.STUCK)
+)
 def check(evidence: Evidence) -> Iterator[Finding]:
     trial = evidence.trial
     alone = rung_named(trial, "no-workers") if trial is not None else None

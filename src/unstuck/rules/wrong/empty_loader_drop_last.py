@@ -28,14 +28,14 @@ from ...model.passes import each_once
 from ...model.phrases import many, short
 from ...model.questions import is_users, loader_name
 from ...model.recorded import Loader, Process
-from ...model.report import Finding, Remedy, Subject, Symptom
+from ...model.report import Certainty, Finding, Remedy, Subject, Symptom
 from ...model.rule import rule
 from ...model.speaking import settings
 
 AGAIN = 2  # empty epochs: one may be a look at whether there is something
 
 
-@rule(explains=Symptom.WRONG, needs=("recording",))
+@rule(explains=Symptom.WRONG, certainty=Certainty.CERTAIN, needs=("recording",))
 def check(evidence: Evidence) -> Iterator[Finding]:
     yield from each_once(
         _judge(evidence, main, loader)

@@ -27,14 +27,14 @@ from ...model.passes import each_once, used_loaders
 from ...model.phrases import many, percent
 from ...model.questions import is_users, loader_name
 from ...model.recorded import Fetching, Loader, Process
-from ...model.report import Finding, Remedy, Subject, Symptom
+from ...model.report import Certainty, Finding, Remedy, Subject, Symptom
 from ...model.rule import rule
 from ...model.speaking import settings
 
 SHARE = 0.02  # of the samples: over a long epoch a few incomplete batches make no difference
 
 
-@rule(explains=Symptom.WRONG, needs=("recording",))
+@rule(explains=Symptom.WRONG, certainty=Certainty.CERTAIN, needs=("recording",))
 def check(evidence: Evidence) -> Iterator[Finding]:
     yield from each_once(_judge(evidence, main, loader) for main, loader in used_loaders(evidence))
 

@@ -31,13 +31,13 @@ from ...model.passes import each_once, spare
 from ...model.phrases import many, short
 from ...model.questions import is_users, loader_name, loaders_in_use
 from ...model.recorded import Loader, Process
-from ...model.report import Finding, Remedy, Subject, Symptom
+from ...model.report import Certainty, Finding, Remedy, Subject, Symptom
 from ...model.rule import rule
 
 BATCHES = 2  # in the same order: one batch may be the same by chance, such as one that is all padding
 
 
-@rule(explains=Symptom.WRONG, needs=("recording",), outranks=("iterable-length-lies",))
+@rule(explains=Symptom.WRONG, certainty=Certainty.CERTAIN, needs=("recording",), outranks=("iterable-length-lies",))
 def check(evidence: Evidence) -> Iterator[Finding]:
     yield from each_once(_judge(evidence, main, loader) for main, loader in loaders_in_use(evidence))
 

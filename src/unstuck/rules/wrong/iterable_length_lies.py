@@ -27,13 +27,13 @@ from ...model.passes import each_once, spare
 from ...model.phrases import many, short
 from ...model.questions import is_users, loader_name, training_loaders
 from ...model.recorded import Loader, Process
-from ...model.report import Finding, Remedy, Subject, Symptom
+from ...model.report import Certainty, Finding, Remedy, Subject, Symptom
 from ...model.rule import rule
 
 SHARE = 0.05  # of the announced length: a few samples that could not be read move no schedule
 
 
-@rule(explains=Symptom.WRONG, needs=("recording",))
+@rule(explains=Symptom.WRONG, certainty=Certainty.CERTAIN, needs=("recording",))
 def check(evidence: Evidence) -> Iterator[Finding]:
     yield from each_once(_judge(main, loader) for main, loader in training_loaders(evidence))
 

@@ -31,11 +31,11 @@ from ...model.passes import each_once, spare
 from ...model.phrases import duration, many, percent, short
 from ...model.questions import is_users, loader_name, training_loaders
 from ...model.recorded import Loader, Pass, Process
-from ...model.report import Finding, Remedy, Subject, Symptom
+from ...model.report import Certainty, Finding, Remedy, Subject, Symptom
 from ...model.rule import rule
 
 
-@rule(explains=Symptom.WRONG, needs=("recording",), outranks=("iterable-length-lies",))
+@rule(explains=Symptom.WRONG, certainty=Certainty.CERTAIN, needs=("recording",), outranks=("iterable-length-lies",))
 def check(evidence: Evidence) -> Iterator[Finding]:
     yield from each_once(_judge(evidence, main, loader) for main, loader in training_loaders(evidence))
 

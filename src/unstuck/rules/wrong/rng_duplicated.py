@@ -31,7 +31,7 @@ from ...model.passes import each_once
 from ...model.phrases import many, short
 from ...model.questions import is_users, loader_name, training_loaders
 from ...model.recorded import Loader, Process, State
-from ...model.report import Finding, Remedy, Subject, Symptom
+from ...model.report import Certainty, Finding, Remedy, Subject, Symptom
 from ...model.rule import rule
 
 GLOBAL = {"random": "Python's random", "numpy": "numpy.random", "torch": "torch"}
@@ -43,7 +43,7 @@ NEW = {
 }
 
 
-@rule(explains=Symptom.WRONG, needs=("recording",))
+@rule(explains=Symptom.WRONG, certainty=Certainty.CERTAIN, needs=("recording",))
 def check(evidence: Evidence) -> Iterator[Finding]:
     yield from each_once(_judge(evidence, main, loader) for main, loader in training_loaders(evidence))
 

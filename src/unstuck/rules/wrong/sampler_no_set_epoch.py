@@ -28,14 +28,14 @@ from ...model.passes import each_once
 from ...model.phrases import many, percent
 from ...model.questions import is_users, loader_name
 from ...model.recorded import Loader, Process
-from ...model.report import Finding, Remedy, Subject, Symptom
+from ...model.report import Certainty, Finding, Remedy, Subject, Symptom
 from ...model.rule import rule
 from ...model.sampling import made_anew, order, trained_passes
 
 PASSES = 2  # that trained: in the first any order will do
 
 
-@rule(explains=Symptom.WRONG, needs=("recording",))
+@rule(explains=Symptom.WRONG, certainty=Certainty.CERTAIN, needs=("recording",))
 def check(evidence: Evidence) -> Iterator[Finding]:
     yield from each_once(_judge(main, loaders) for main in evidence.ranks() for loaders in made_anew(main))
 

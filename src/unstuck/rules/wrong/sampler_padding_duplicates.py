@@ -32,7 +32,7 @@ from ...model.passes import each_once
 from ...model.phrases import many, percent, short
 from ...model.questions import is_users, loader_name
 from ...model.recorded import Loader, Process
-from ...model.report import Finding, Remedy, Subject, Symptom
+from ...model.report import Certainty, Finding, Remedy, Subject, Symptom
 from ...model.rule import rule
 from ...model.sampling import Evaluated, evaluations, of_samples
 
@@ -55,7 +55,7 @@ class Padded(NamedTuple):
         return self.repeated > 0 and self.repeated >= SHARE * self.samples
 
 
-@rule(explains=Symptom.WRONG, needs=("recording",))
+@rule(explains=Symptom.WRONG, certainty=Certainty.CERTAIN, needs=("recording",))
 def check(evidence: Evidence) -> Iterator[Finding]:
     yield from each_once(_judge(main, loader) for main in evidence.ranks() for loader in main.loaders)
 

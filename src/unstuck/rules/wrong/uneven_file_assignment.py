@@ -32,7 +32,7 @@ from ...model.phrases import duration, many, percent, short, who
 from ...model.questions import is_users, loader_name
 from ...model.ranks import listed, stand, told
 from ...model.recorded import Loader, Process
-from ...model.report import Finding, Remedy, Subject, Symptom
+from ...model.report import Certainty, Finding, Remedy, Subject, Symptom
 from ...model.rule import rule
 from ...model.shares import Share, joins, shared_loaders
 from ...model.streams import Crew, newest_crew
@@ -46,6 +46,7 @@ SECONDS = 3.0  # for which the longest went on: a short trial costs nobody anyth
 
 @rule(
     explains=Symptom.SLOW,
+    certainty=Certainty.CERTAIN,
     needs=("recording",),
     outranks=("ddp-uneven-batches", "worker-finished-early", "straggler-rank", "dataloader-bound"),
 )
