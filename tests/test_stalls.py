@@ -76,16 +76,17 @@ def test_a_stalled_run_is_stopped_when_asked_for_and_its_cause_is_passed_on_once
     assert place.err.count(STUCK) == 1
 
 
-def test_a_stall_without_a_cause_is_stopped_where_its_length_was_given(place):
-    running = place.run("--on-stall", "stop", "--stall-after", "3", program=SLEEPS.format(seconds=100))
+def test_a_stall_without_a_cause_is_stopped_where_that_and_its_length_were_asked_for(place):
+    running = place.run("--on-stall", "stop-always", "--stall-after", "3", program=SLEEPS.format(seconds=100))
 
     assert running.wait(timeout=90) == 124
-    assert report_of(place)["state"] == "unknown"
-    assert "unstuck · unknown" in place.err
+    assert report_of(place)["state"] == "waiting"
+    assert "unstuck · waiting" in place.err
 
 
-def test_a_stall_without_a_cause_is_never_stopped_where_no_length_was_given(place):
-    running = place.run("--on-stall", "stop", program=SLEEPS.format(seconds=16))
+@pytest.mark.parametrize("more", [(), ("--stall-after", "3")])
+def test_a_stall_without_a_certain_cause_is_never_stopped_without_asking_for_that(place, more):
+    running = place.run("--on-stall", "stop", *more, program=SLEEPS.format(seconds=16))
 
     assert running.wait(timeout=90) == 0
     assert "[unstuck] no progress for" in place.err
@@ -93,7 +94,7 @@ def test_a_stall_without_a_cause_is_never_stopped_where_no_length_was_given(plac
 
 
 def test_a_run_is_not_stopped_while_it_saves_a_checkpoint(place):
-    running = place.run("--on-stall", "stop", "--stall-after", "3", program=SAVES)
+    running = place.run("--on-stall", "stop-always", "--stall-after", "3", program=SAVES)
 
     assert running.wait(timeout=90) == 0, place.err
     assert place.out == "500000.0\n"

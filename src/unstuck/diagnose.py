@@ -10,6 +10,7 @@ from typing import TypeVar
 import msgspec
 
 from . import __version__
+from .errors import UserError
 from .model.acquitted import acquitted
 from .model.activities import activities
 from .model.bottleneck import bottleneck
@@ -18,16 +19,18 @@ from .model.evidence import Evidence
 from .model.hiding import without_secrets
 from .model.look import Stall
 from .model.marks import meaning
+from .model.progress import standstills
 from .model.recorded import Process
 from .model.report import Ahead, NotChecked, Overhead, Report, RunName, Symptom, Training
 from .model.rule import Judgement
 from .model.speaking import trainer_of
 from .model.spending import spending
 from .model.stage_times import stage_times
-from .model.standing import needs_patience, stands
+from .model.standing import needs_patience
 from .model.summary import summary
 from .model.timeline import timeline, way_to_first_step
 from .model.trials import FAIL
+from .model.unsettled import unsettled
 from .probes import attempts, data_files, flight, journal, live, owners, saved, snapshots, tree
 from .probes.look import Look, Tell
 from .rules.discovery import all_rules
@@ -42,6 +45,30 @@ def diagnose(folder: str | Path) -> Report:
     """The verdict on a run folder, live or afterwards."""
     evidence = _asked(Path(folder))
     return report_on(evidence if evidence.run.status is None else _with_data(evidence, Path(folder)))
+
+
+def diagnose_run(folder: Path, tell: Tell) -> Report:
+    """The same as `unstuck why RUN` gives it: while it goes on here, its processes are looked at, too."""
+    pid = _living(folder)
+    if pid is not None:
+        try:
+            return diagnose_live(pid, tell)
+        except UserError:  # it has ended meanwhile, or may not be looked at: what is recorded has to do
+            pass
+    return diagnose(folder)
+
+
+def _living(folder: Path) -> int | None:
+    """A main process of this run that is alive on this machine and writes into this very folder."""
+    evidence = gather(folder)
+    if evidence.run.status is not None:
+        return None
+    alive = [one.pid for one in evidence.mains() if one.alive and one.node == os.uname().nodename]
+    for pid in alive[:1]:
+        found = tree.run_folder(tree.run_of(pid)).folder
+        if found is not None and found.exists() and found.samefile(folder):
+            return pid
+    return None
 
 
 def _with_data(evidence: Evidence, folder: Path) -> Evidence:
@@ -193,6 +220,7 @@ def report_on(evidence: Evidence) -> Report:
         state=_state([one.symptom for one in findings if one.role == "root"], evidence),
         findings=findings,
         activities=worked_out("what the ranks do", activities, []),
+        unsettled=[] if findings else worked_out("what is open", unsettled, []),
         meaning=worked_out("what it means", meaning, ""),
         spent=worked_out("where the time went", spending, []),
         start=worked_out("the way to the first step", timeline, []),
@@ -219,7 +247,10 @@ def _state(roots: list[str], evidence: Evidence) -> str:
     recorded = evidence.recording or []
     looked = bool(recorded or evidence.stacks) and not evidence.unreadable
     looked = looked and not any(one.adapters_failed for one in recorded) and not _blind(evidence)
-    return "healthy" if looked and evidence.run.status in (0, None) and not stands(evidence) else "unknown"
+    still = standstills(evidence)
+    if still:
+        return Symptom.WAITING.value if all(one.awaits for one in still) else "unknown"
+    return "healthy" if looked and evidence.run.status in (0, None) else "unknown"
 
 
 def _on_purpose(evidence: Evidence) -> bool:

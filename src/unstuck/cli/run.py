@@ -7,7 +7,7 @@
 
 Streams, signals and the exit code are the command's own. When it has ended, one block on stderr says what was found.
 When it stands still, it is looked into after ten seconds, or ten times what it was doing usually takes; a cause is told
-at once, and the watching goes on. Exit code 124: it stood still and was stopped (--on-stall stop).
+at once, and the watching goes on. Exit code 124: it made no progress and was stopped (--on-stall stop).
 Text logs are written into the run folder from what is recorded, not by the training; `unstuck logs` shows them.
 """
 
@@ -32,7 +32,7 @@ from ..views.as_json import render
 from ..views.terminal import console_for, show
 from ..watching.fence import go_silent, speak
 from ..watching.running import around, run_plainly, run_recorded
-from ..watching.stalls import Options
+from ..watching.stalls import ALWAYS, CERTAIN, Options
 from ..wording.printable import quoted
 from .arguments import batches, seconds
 from .notifier import Notifier
@@ -42,24 +42,25 @@ PROGRESS_EVERY = 10.0  # seconds between two lines of progress on the console of
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.usage = (
-        "unstuck run [--run-dir DIR] [--on-stall report|stop] [--stall-after S] [--on-finding CMD] [--report FILE] "
-        "[--quiet] [--log-level DEBUG|INFO] [--log-every N] [--log-validation-every N] [--sample-times] -- COMMAND..."
+        "unstuck run [--run-dir DIR] [--on-stall report|stop|stop-always] [--stall-after S] [--on-finding CMD] "
+        "[--report FILE] [--quiet] [--log-level DEBUG|INFO] [--log-every N] [--log-validation-every N] "
+        "[--sample-times] -- COMMAND..."
     )
     parser.add_argument(
         "--run-dir", type=Path, default=Path("unstuck-runs"), metavar="DIR", help="where run folders go"
     )
     parser.add_argument(
         "--on-stall",
-        choices=("report", "stop"),
+        choices=("report", CERTAIN, ALWAYS),
         default="report",
-        help="what to do when the run stands still: tell the cause and go on watching, or also end it (exit code 124)",
+        help="what to do when the run makes no progress: tell the cause and go on watching; also stop the run (exit "
+        "code 124) if the cause is certain; or stop it for any cause, and without one after --stall-after",
     )
     parser.add_argument(
         "--stall-after",
         type=seconds,
         metavar="S",
-        help="seconds without progress after which a stall is told, or stopped, also without a cause (default: 60, and "
-        "without a cause never stopped)",
+        help="seconds without progress after which a stall is told even if its cause is not known (default: 60)",
     )
     parser.add_argument(
         "--on-finding", metavar="CMD", help="a command to run with the report's path when a cause is found"
@@ -111,7 +112,7 @@ def run(arguments: argparse.Namespace) -> int:
         speak(f"recorded by the `unstuck run` around this one, which says what it finds: unstuck why {quoted(outer)}")
         return run_plainly(command)
     settings = _settings(arguments)
-    options = Options(stop=arguments.on_stall == "stop", after=arguments.stall_after)
+    options = Options(stop=arguments.on_stall if arguments.on_stall != "report" else "", after=arguments.stall_after)
     try:
         teller = Teller(arguments.report, Notifier(arguments.on_finding))
         return run_recorded(command, arguments.run_dir, teller, options, settings)

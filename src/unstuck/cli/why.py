@@ -18,7 +18,7 @@ from pathlib import Path
 
 import msgspec
 
-from ..diagnose import diagnose, diagnose_live, report_on, trainings
+from ..diagnose import diagnose_live, diagnose_run, report_on, trainings
 from ..errors import UserError
 from ..model.evidence import Evidence
 from ..model.report import SCHEMA, Report
@@ -68,7 +68,7 @@ def run(arguments: argparse.Namespace) -> int:
             show_check(report, console_for(sys.stdout))
         else:
             show(report, console_for(sys.stdout), _folder(report, arguments.target), more)
-    if report.findings:
+    if report.findings or report.unsettled:
         return FOUND
     return COULD_NOT_LOOK if report.state == "unknown" else 0
 
@@ -88,7 +88,8 @@ def _judge(target: str, seconds: float) -> Report:
     if path.is_dir() and not (path / "run.json").exists() and (path / "report.json").exists():
         return _judge_again(path / "report.json")  # of trials, which have a run each, or of a check
     if path.is_dir():
-        return diagnose(path)
+        with Progress() as tell:
+            return diagnose_run(path, tell)
     if target.isdigit() and not path.exists():
         with Progress() as tell:
             return diagnose_live(int(target), tell, seconds=seconds)

@@ -7,9 +7,9 @@ from .cleared_hooks import cleared
 from .evidence import Evidence
 from .loggers import library, without_wandb
 from .phrases import duration, many, percent
+from .progress import standstills
 from .recorded import Process
 from .report import Finding, Symptom
-from .standing import stands
 from .waiting import lasted
 
 LITTLE = 0.05  # of the run: who has a run that is slow or stuck need not look there
@@ -21,7 +21,7 @@ def acquitted(evidence: Evidence, findings: list[Finding]) -> list[str]:
     """Of a run that is slow or stuck for another reason, or for none that is known."""
     roots = [one for one in findings if one.role == "root"]
     holds = any(one.symptom in (Symptom.SLOW.value, Symptom.STUCK.value) for one in roots)
-    if not (holds or stands(evidence)):
+    if not (holds or standstills(evidence)):
         return []
     blamed = {one.subject.kind for one in roots if one.subject is not None}
     hooks = cleared(evidence, roots) if "callback" not in blamed else []

@@ -9,10 +9,11 @@ from .look import Gpu, Seen, Stack
 from .marks import between
 from .passing_over import in_words, passing_over
 from .phrases import percent, short, size
+from .progress import helped, moves_itself
 from .questions import newest_loader
 from .recorded import Process
 from .report import Activity
-from .standing import descendants, gets_on, idles, last_handed, main_stack, mains, moves, recorded, standing
+from .standing import descendants, gets_on, last_handed, main_stack, mains, moves, recorded, standing, waits_in
 from .told import Saving
 
 
@@ -70,7 +71,7 @@ def _saving(one: Saving) -> str:
 
 def _seen(evidence: Evidence, main: Seen, stack: Stack) -> Activity:
     below = [one for one in descendants(evidence, main.pid) if one.role != "watcher"]
-    moving = moves(main) or any(moves(one) for one in below) or not stack.unchanged
+    moving = moves_itself(main, stack) or helped(evidence, main, stack)
     handed = last_handed(evidence, main) if doing(stack) == WAITING and evidence.stall is None else None
     since = standing(evidence, main, stack) if handed is None else handed
     return Activity(main.rank, description(evidence, main, stack, below), round(since, 1), moving, live=True)
@@ -82,12 +83,13 @@ def description(evidence: Evidence, main: Seen, stack: Stack, below: list[Seen])
     if waits_for_user(main, stack):
         return USER
     line = user_frame(stack.calls)
-    words = [what if what != OWN else "running" if moves(main) or not stack.unchanged else "standing"]
+    words = [what if what != OWN else "running" if moves_itself(main, stack) else waits_in(main.main_task)]
     if what == TRAINING:  # one that stands there mostly waits for other ranks
-        words[0] = "standing inside a step" if idles(main, main.looked) and stack.unchanged else "computing"
+        words[0] = "computing" if moves_itself(main, stack) or moves(main) else "standing inside a step"
     if line is not None:
         words.append(f"at {short(place(line))} ({line.name})")
-    moved = [one for one in (main, *below) if gets_on(one) or moves(one)]
+    counts = moves_itself(main, stack) or helped(evidence, main, stack)
+    moved = [one for one in (main, *below) if gets_on(one) or moves(one)] if counts else []
     told = _movement(moved, main)
     if what in (WAITING, STARTING):
         told = f"workers: {_workers(evidence, below)}" if below else told

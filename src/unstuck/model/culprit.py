@@ -111,4 +111,4 @@ def awaited(one: Awaited) -> str:
         first, rest = one.holders[0], len(one.holders) - 1
         return f"its child `{first.command}` (pid {first.pid})" + (f" and {many(rest, 'other')}" if rest else "")
     names = {"fifo": "the FIFO", "socket": "the connection", "terminal": "the terminal", "file": "the file"}
-    return f"{names.get(one.kind, one.kind)} {one.name}"
+    return f"{names[one.kind]} {one.name}" if one.kind in names else one.name

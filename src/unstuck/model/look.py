@@ -65,6 +65,8 @@ class Task(msgspec.Struct, frozen=True, omit_defaults=True):
     switches: int = 0  # how often it went to sleep or was put aside between the looks
     read: int = 0  # by this thread, between the looks
     written: int = 0
+    page_ins: int = 0  # pages of mapped files that it had to wait for
+    fetched: int = 0  # bytes that came from storage for it, by whatever way
     still: float | None = None  # for how long it has not run at all; None where the kernel does not tell
     kernel: list[str] = []
 

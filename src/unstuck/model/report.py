@@ -111,6 +111,7 @@ class Report(msgspec.Struct, frozen=True):
     state: str
     findings: list[Finding] = []
     activities: list[Activity] = []
+    unsettled: list[str] = []  # who makes no progress for no known cause, and what would settle it
     meaning: str = ""  # what it means that the ranks stand between these marks
     spent: list[Spent] = []
     bottleneck: Bottleneck | None = None

@@ -27,6 +27,7 @@ from .evidence import Evidence
 from .look import Frame, Sampled, Seen, Stack
 from .places import Place
 from .report import Spent
+from .standing import idles, main_stack, same_place, waits_in
 
 COMPUTING, COLLATING, HANDING, RESTING = "computing", "collating", "handing batches over", "idle"
 TRAINS = (COMPUTING, WAITING, FETCHING, COLLECTIVE)  # a child that does one of these is a rank of its own
@@ -69,7 +70,23 @@ def spenders(evidence: Evidence) -> list[Seen]:
 
 def of_main(evidence: Evidence, main: Seen) -> list[Time]:
     """What its main thread spent its time on, by kind; its own code by line."""
-    return _added((kind_of(one.stack), line_of(one.stack), one.seconds) for one in _main_threads(evidence, {main.pid}))
+    blocked, at = _blocked(evidence, main)
+    return _added(
+        (
+            blocked if blocked and kind_of(one.stack) == OWN and line_of(one.stack) == at else kind_of(one.stack),
+            line_of(one.stack),
+            one.seconds,
+        )
+        for one in _main_threads(evidence, {main.pid})
+    )
+
+
+def _blocked(evidence: Evidence, main: Seen) -> tuple[str, Place | None]:
+    """What its main thread waits in, if that did nothing between the looks, and the line it waits at."""
+    stack, task = main_stack(evidence, main.pid), main.main_task
+    if stack is None or not idles(task, main.looked) or not same_place(stack):
+        return "", None
+    return waits_in(task), line_of(stack)
 
 
 def of_workers(evidence: Evidence, main: Seen) -> list[Time]:

@@ -187,10 +187,14 @@ def asleep(task: Task) -> bool:
     return "nanosleep" in task.syscall or "nanosleep" in task.wait_channel
 
 
-def stands(evidence: Evidence) -> bool:
-    """The watcher has waited for as long as it was told to, and nothing of the run moves."""
-    stall = evidence.stall
-    return stall is not None and stall.seconds >= stall.patience and not _anything_moves(evidence)
+def waits_in(task: Task) -> str:
+    """`blocked in recvfrom (tcp …)`; `sleeping`; `waiting for a lock, an event or a queue`."""
+    if asleep(task):
+        return "sleeping"
+    if in_futex(task):
+        return "waiting for a lock, an event or a queue"
+    about = f" ({task.awaits.name})" if task.awaits is not None else ""
+    return f"blocked in {task.syscall or task.wait_channel or 'the kernel'}{about}"
 
 
 def needs_patience(evidence: Evidence) -> float:
@@ -209,7 +213,3 @@ def _in_question(evidence: Evidence, main: Seen, stack: Stack) -> list[tuple[See
         return []
     busy = [(worker, own) for owner, worker, own in suspects(evidence) if owner.pid == main.pid]
     return busy or [(main, stack)]
-
-
-def _anything_moves(evidence: Evidence) -> bool:
-    return any(moves(one) for one in evidence.processes or () if one.role != "watcher")

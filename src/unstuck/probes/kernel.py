@@ -36,6 +36,7 @@ class Stat(NamedTuple):
     state: str
     parent: int
     faults: int
+    page_ins: int  # faults that had to wait for storage
     cpu: float
     started: int  # ticks since the machine started: with the pid, who it is
     processor: int  # that it runs on, or last ran on
@@ -72,8 +73,8 @@ def stat(pid: int, tid: int | None = None) -> Stat | None:
     name, _, rest = text.partition(b"(")[2].rpartition(b")")
     words = rest.split()
     cpu = (int(words[11]) + int(words[12])) / TICKS
-    parent, faults, started, processor = (int(words[number]) for number in (1, 7, 19, 36))
-    return Stat(name.decode("utf-8", "replace"), words[0].decode(), parent, faults, cpu, started, processor)
+    parent, faults, page_ins, started, processor = (int(words[number]) for number in (1, 7, 9, 19, 36))
+    return Stat(name.decode("utf-8", "replace"), words[0].decode(), parent, faults, page_ins, cpu, started, processor)
 
 
 def status(pid: int, tid: int | None = None) -> Status:
@@ -97,6 +98,12 @@ def moved(pid: int, tid: int | None = None) -> tuple[int, int]:
     """Bytes it has read and written in all, from wherever. (0, 0) where this user may not know."""
     found = dict(line.split(": ") for line in _text(pid, tid, "io").splitlines() if ": " in line)
     return int(found.get("rchar", 0)), int(found.get("wchar", 0))
+
+
+def fetched(pid: int, tid: int | None = None) -> int:
+    """Bytes that came from storage for it: also those of mapped files, which no system call reads."""
+    found = dict(line.split(": ") for line in _text(pid, tid, "io").splitlines() if ": " in line)
+    return int(found.get("read_bytes", 0))
 
 
 def descriptors(pid: int) -> int | None:

@@ -29,6 +29,8 @@ class Thread(NamedTuple):
     read: int = 0
     written: int = 0
     queued: float = 0.0
+    page_ins: int = 0
+    fetched: int = 0
 
 
 class Glance(NamedTuple):
@@ -51,7 +53,8 @@ def glance(pid: int) -> Glance | None:
         task = kernel.stat(pid, tid)
         if task is not None:
             switches, moved = kernel.status(pid, tid).switches, kernel.moved(pid, tid)
-            tasks[tid] = Thread(task.cpu, switches, *moved, kernel.queued(pid, tid))
+            fetched = kernel.fetched(pid, tid)
+            tasks[tid] = Thread(task.cpu, switches, *moved, kernel.queued(pid, tid), task.page_ins, fetched)
     return Glance(time.monotonic(), seen, kernel.status(pid), kernel.moved(pid), tasks)
 
 
@@ -119,6 +122,8 @@ def _task(pid: int, tid: int, before: Glance, after: Glance, family: Sequence[in
         read=now_used.read - used.read,
         written=now_used.written - used.written,
         queued=round(now_used.queued - used.queued, 3),
+        page_ins=now_used.page_ins - used.page_ins,
+        fetched=now_used.fetched - used.fetched,
         still=_still(pid, tid, now),
         kernel=kernel.kernel_stack(pid, tid),
     )

@@ -22,7 +22,7 @@ from ..model.report import Report
 from ..retention import remove
 from ..safe_files import PRIVATE_FOLDER, append_private, write_private
 from ..watching.running import run_recorded
-from ..watching.stalls import Options
+from ..watching.stalls import ALWAYS, Options
 from ..watching.stopping import EXIT_CODE as STALLED
 from .ending import below, end, hold, sweep
 from .keeping import begin
@@ -168,7 +168,7 @@ def _started(command: list[str], base: Path, name: str, limits: Limits) -> int:
             os.dup2(source, stream)
         os.environ[run_folder.RUN] = name
         os.environ.pop(run_folder.SWITCH, None)
-        options = Options(stop=True, after=limits.stall)
+        options = Options(stop=ALWAYS, after=limits.stall)
         code = run_recorded(command, base, Silent(), options, Settings(quiet=True), apart=False)
     finally:
         sweep(end(os.getpid(), home))  # whoever has asked may have been killed: nobody else would

@@ -87,8 +87,8 @@ def run(scenario: Scenario, base: Path, python: str = sys.executable, *, quiet: 
         return _checked(scenario, base, python)
     with surroundings(scenario.surroundings) as around, scratch() as temporary:
         command = [
-            *around.outside, sys.executable, "-m", "unstuck", "run", "--run-dir", str(base), "--on-stall", "stop", "--",
-            *around.inside, *scenario.command(python),
+            *around.outside, sys.executable, "-m", "unstuck", "run", "--run-dir", str(base),
+            "--on-stall", "stop-always", "--", *around.inside, *scenario.command(python),
         ]  # fmt: skip
         before = set(base.glob("*/run.json"))
         ended = subprocess.run(

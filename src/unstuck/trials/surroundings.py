@@ -1,4 +1,4 @@
-"""The surroundings a scenario asks for, made with the real thing: a memory cgroup, a small disk, a container."""
+"""The surroundings that a scenario asks for, made with the real thing: a memory cgroup, a slow disk, a container."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import os
 import re
 import shutil
 import sys
+import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -31,12 +32,15 @@ def surroundings(wanted: dict[str, str]) -> Iterator[Surroundings]:
     """Make what is asked for, and take it away again whatever happens."""
     outside: list[str] = []
     inside: list[str] = []
-    group: Path | None = None
+    group, slow = None, None
     if "linker" in wanted:
         _need_linker()
     if "memory" in wanted:
         group = _memory_group(size(wanted["memory"]))
         outside += ["sh", "-c", f'echo $$ > {group}/cgroup.procs && exec "$@"', "sh"]
+    if "reading" in wanted:  # bytes a second that come from the disk
+        slow = _slow_group(size(wanted["reading"]))
+        outside += ["sh", "-c", f'echo $$ > {slow}/cgroup.procs && exec "$@"', "sh"]
     if "shm" in wanted:
         outside += [*_unshare("--mount"), "sh", "-c"]
         outside += [f'mount -t tmpfs -o size={size(wanted["shm"])} tmpfs /dev/shm && exec "$@"', "sh"]
@@ -53,8 +57,9 @@ def surroundings(wanted: dict[str, str]) -> Iterator[Surroundings]:
     try:
         yield Surroundings(outside, inside)
     finally:
-        if group is not None:
-            _remove(group)
+        for one in (group, slow):
+            if one is not None:
+                _remove(one)
 
 
 def _need_linker() -> None:
@@ -102,6 +107,21 @@ def _memory_group(limit: int) -> Path:
     except OSError as error:
         raise Unavailable(f"needs a memory cgroup ({error.strerror}: {error.filename})") from error
     raise Unavailable("needs a memory cgroup, and none is mounted")
+
+
+def _slow_group(rate: int) -> Path:
+    """A cgroup (v1) whose reads from the disk below the temporary folder are throttled."""
+    top = Path("/sys/fs/cgroup/blkio")
+    device = os.stat(tempfile.gettempdir()).st_dev
+    group = top / f"unstuck-{os.getpid()}-{time.monotonic_ns()}"
+    try:
+        group.mkdir()
+        (group / "blkio.throttle.read_bps_device").write_text(f"{os.major(device)}:{os.minor(device)} {rate}")
+    except OSError as error:
+        if group.exists():
+            group.rmdir()
+        raise Unavailable(f"needs a blkio cgroup and a disk of its own ({error.strerror}: {error.filename})") from error
+    return group
 
 
 def _own(controller: str) -> str:

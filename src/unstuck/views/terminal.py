@@ -116,6 +116,8 @@ def _whereabouts(finding: Finding) -> str:
 def _no_finding(report: Report) -> Text:
     if report.state == "healthy":
         return Text("Nothing found.")
+    if report.unsettled:
+        return Text("\n".join(report.unsettled))
     return Text("No rule has found a cause. That does not mean that there is none.")
 
 

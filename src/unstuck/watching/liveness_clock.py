@@ -28,7 +28,7 @@ class LivenessClock:
         if now - self._looked < EVERY:
             return
         passed, self._looked = now - self._looked, now
-        used = {pid: (seen.cpu, kernel.moved(pid)) for pid in self._family() if (seen := kernel.stat(pid)) is not None}
+        used = {pid: seen for pid in self._family() if (seen := self._used_by(pid)) is not None}
         if self._training is None:
             self._training = next((pid for pid in used if kernel.maps_torch(pid)), None)
         if self._training is not None and (self._moved is None or self._moves(used, passed)):
@@ -37,6 +37,11 @@ class LivenessClock:
 
     def _family(self) -> list[int]:
         return tree.Tree().below(self._pid)
+
+    def _used_by(self, pid: int) -> tuple[float, tuple[int, int]] | None:
+        """By its main thread: loggers and heartbeats have threads of their own, and live on in a run that hangs."""
+        seen = kernel.stat(pid, pid)
+        return None if seen is None else (seen.cpu, kernel.moved(pid, pid))
 
     def _moves(self, used: dict[int, tuple[float, tuple[int, int]]], passed: float) -> bool:
         if used.keys() != self._used.keys():

@@ -16,7 +16,7 @@ import msgspec
 from ..inside.format import RecordingName
 from ..model.doing import CHECKPOINT
 from ..model.look import Stall
-from ..model.report import Report, Symptom
+from ..model.report import Certainty, Finding, Report, Symptom
 from .clock import WatchedTime
 from .liveness_clock import LivenessClock
 from .stall_clock import LEAST, StallClock, limit
@@ -28,13 +28,15 @@ AGAIN = 10.0  # seconds: a checkpoint that is being written may be done by then
 LATE = 5.0  # seconds after torch was seen in a process: its recording is made when it imports torch
 KEPT_OUT = "python -I, -E or -S, a container or a wiped environment keep unstuck out"
 FROM_OUTSIDE = "it is watched from outside only"
+CERTAIN, ALWAYS = "stop", "stop-always"  # as --on-stall has them
+UNSETTLED = ("unknown", Symptom.WAITING.value)
 TELLING = (Symptom.STUCK.value, Symptom.CRASHED.value)
 
 
 class Options(NamedTuple):
     """What the user asked for."""
 
-    stop: bool = False
+    stop: str = ""  # CERTAIN or ALWAYS: what the run is stopped for; "": nothing
     after: float | None = None  # --stall-after
     on_finding: str | None = None
 
@@ -177,16 +179,27 @@ class Stalls:
             if self.report is None:
                 self._speak(report)
             self.report = report
-        elif waited and report.state == "unknown":
+        elif waited and report.state in UNSETTLED:
             self._speak(report)
         else:
             self._say(_doing(report, stall))
         saving = any(CHECKPOINT in one.doing and one.moving for one in report.activities)
-        stop = self._options.stop and (bool(causes) or (waited and self._options.after is not None))
+        stop = self._stops(report, causes, waited=waited)
         self._postponed = stall.seconds + AGAIN if stop and saving else None
         if stop and not saving:
-            self.report = report if causes else msgspec.structs.replace(report, state="unknown")
+            self.report = (
+                report
+                if causes
+                else msgspec.structs.replace(report, state=report.state if report.state in UNSETTLED else "unknown")
+            )
             self.wants_stop = True
+
+    def _stops(self, report: Report, causes: list[Finding], *, waited: bool) -> bool:
+        """A cause that is certain; whatever it is only where the user has said so."""
+        if self._options.stop == CERTAIN:
+            return any(one.certainty == Certainty.CERTAIN.value for one in causes)
+        told = bool(causes) or (report.state == Symptom.WAITING.value and bool(report.findings))
+        return self._options.stop == ALWAYS and (told or (waited and self._options.after is not None))
 
     def _speak(self, report: Report) -> None:
         self.told = True

@@ -59,7 +59,7 @@ class Boundary(NamedTuple):
 
 @rule(
     explains=Symptom.SLOW,
-    certainty=Certainty.CERTAIN,
+    certainty=Certainty.LIKELY,
     needs=("recording",),
     behind=(
         "worker-respawn-epoch-gap", "slow-checkpoint", "logger-blocks-epoch-end", "loader-shutdown-slow-join",

@@ -1,4 +1,4 @@
-"""The run stands at one line of its own code, and nothing that could move it on does anything.
+"""The run is blocked at one line of its own code, and nothing that could move it on does anything.
 
 ## What it looks at
 The main thread, or a worker that the main process waits for: the line it has been at for so long, the call below it,
@@ -13,13 +13,17 @@ Read the line that is named: what does it wait for, and who should provide it? A
 error.
 
 ## How sure it is
-Sure that it stands there, and for how long. It stays silent while anything of the process still moves, and for waits
-that are somebody else's business: for data, for other ranks, for its user.
+Certain that it is blocked there, and for how long; whether what it waits for still comes cannot be seen from here. It
+stays silent while a thread, a child or the other end of a pipe that could be waited for does anything. Threads that
+live on in any hung training (wandb, TensorBoard, metrics, heartbeats) do not count. A wait for a server or for storage
+is told as *waiting*, after a minute. Waits for data, for other ranks and for the user have rules of their own.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+
+import msgspec
 
 from ...model.culprit import awaited, calls, culprit, found, state
 from ...model.doing import OWN, doing, waits_for_user
@@ -27,6 +31,7 @@ from ...model.evidence import Evidence
 from ...model.hooks import in_hook
 from ...model.look import Seen, Stack
 from ...model.phrases import duration
+from ...model.progress import helped, is_beside, is_reporter, pages_in, waits_for_answer, wraps
 from ...model.report import Certainty, Finding, Remedy, Symptom
 from ...model.rule import rule
 from ...model.standing import (
@@ -36,9 +41,7 @@ from ...model.standing import (
     fetchers,
     idles,
     in_futex,
-    is_machinery,
     mains,
-    moves,
     other_stacks,
     same_place,
     same_sample,
@@ -55,20 +58,21 @@ A_MINUTE = 60.0  # longer than anybody sleeps on purpose between two steps
     fallback=True,
 )
 def check(evidence: Evidence) -> Iterator[Finding]:
-    own = [(seen, stack) for seen, stack in mains(evidence) if doing(stack) == OWN and not _wraps(evidence, seen)]
+    own = [(seen, stack) for seen, stack in mains(evidence) if doing(stack) == OWN and not wraps(evidence, seen)]
     for seen, stack in [(worker, stack) for _, worker, stack in fetchers(evidence)] + own:
         if not _stands(evidence, seen, stack) or waits_for_user(seen, stack):
             continue
         one = culprit(evidence, seen, stack)
-        if one.where is None or one.seconds < _patience(evidence, seen, stack):
+        answers = waits_for_answer(seen)
+        if one.where is None or one.seconds < (A_MINUTE if answers else _patience(evidence, seen, stack)):
             continue
         task = seen.main_task
         waits = f" It waits for {awaited(task.awaits)}." if task.awaits is not None else ""
-        yield found(
+        finding = found(
             one,
             f"{one.name} stands{one.spot} in {one.where.function}{one.at_sample}, {_how(seen)}, and has not got on "
             f"for {duration(one.seconds)}.{waits}",
-            [state(one), calls(one, 4), "no other thread and no child of it did anything meanwhile"],
+            [state(one), calls(one, 4), "no thread or child that it could be waiting for did anything meanwhile"],
             Remedy(
                 f"Look at what {one.where.function} waits for there, and who should provide it. A time limit at that "
                 "line turns the silence into an error.",
@@ -76,23 +80,15 @@ def check(evidence: Evidence) -> Iterator[Finding]:
             ),
             evidence,
         )
+        yield msgspec.structs.replace(finding, symptom=Symptom.WAITING.value) if answers else finding
         return
 
 
-def _wraps(evidence: Evidence, seen: Seen) -> bool:
-    """It waits for a training that it has started, which is looked at itself and may not have stood for as long yet."""
-    waits = seen.main_task.syscall in ("wait4", "waitid")
-    return waits and any(one.role == "main" for one in descendants(evidence, seen.pid))
-
-
 def _stands(evidence: Evidence, seen: Seen, stack: Stack) -> bool:
-    """It did nothing, and neither did any thread or child of its."""
+    """It did nothing, and neither did any thread, child or other end that it may wait for."""
     if seen.state not in ("S", "D") or not same_place(stack) or not idles(seen.main_task, seen.looked):
         return False
-    others = [task for task in seen.tasks if task.tid != seen.pid]
-    return all(idles(task, seen.looked) for task in others) and not any(
-        moves(one) for one in descendants(evidence, seen.pid)
-    )
+    return not pages_in(seen, seen.main_task) and not helped(evidence, seen, stack)
 
 
 def _patience(evidence: Evidence, seen: Seen, stack: Stack) -> float:
@@ -111,8 +107,8 @@ def _patience(evidence: Evidence, seen: Seen, stack: Stack) -> float:
 
 
 def _somebody_sleeps(evidence: Evidence, seen: Seen) -> bool:
-    others = [seen.task(one.tid) for one in other_stacks(evidence, seen.pid) if not is_machinery(one)]
-    children = [one.main_task for one in descendants(evidence, seen.pid)]
+    others = [seen.task(one.tid) for one in other_stacks(evidence, seen.pid) if not is_beside(one)]
+    children = [one.main_task for one in descendants(evidence, seen.pid) if not is_reporter(one)]
     return any(task is not None and (asleep(task) or task.limited) for task in others) or any(map(asleep, children))
 
 

@@ -13,23 +13,28 @@ Give every reader a time limit and a second try: `curl --max-time --speed-limit 
 library or of the socket, a soft mount. Keep hot data on a local disk.
 
 ## How sure it is
-Sure that this worker holds the run up and what it waits for. Whether the other side is dead or only slower than ten
-seconds without a single byte cannot be seen from here.
+Certain that this worker holds the run up, and what it waits for. A FIFO that no process has open for writing never
+answers. Whether a command, a server or storage is dead or only slow cannot be seen from here: a command is *likely*
+dead after ten seconds without a byte; a connection or a file is told as *waiting*, after a minute.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
+import msgspec
+
 from ...model.culprit import Culprit, awaited, calls, culprit, found, state
 from ...model.evidence import Evidence
 from ...model.look import Awaited, Holder, Seen
+from ...model.progress import pages_in
 from ...model.report import Certainty, Finding, Remedy, Subject, Symptom
 from ...model.rule import rule
 from ...model.standing import LONG, asleep, fetchers, idles, in_futex, moves
 from ...wording.printable import quoted
 
 A_MINUTE = 60.0  # seconds: longer than anybody pauses between two tries
+OUTSIDE = ("socket", "file", "other")  # a server or storage: it may only be slow
 SLOW_KERNEL = "D"  # asleep in the kernel where not even SIGKILL wakes it: storage that does not answer
 
 
@@ -45,9 +50,10 @@ def check(evidence: Evidence) -> Iterator[Finding]:
         if awaits is None:
             continue
         one = culprit(evidence, seen, stack)
-        if one.seconds < (A_MINUTE if any(map(_sleeps, awaits.holders)) else LONG):
+        answers = awaits.kind in OUTSIDE
+        if one.seconds < (A_MINUTE if answers or any(map(_sleeps, awaits.holders)) else LONG):
             continue
-        yield found(
+        finding = found(
             one,
             f"{one.name} waits{one.spot} for {awaited(awaits)}{_for_sample(one)}, and nothing comes.",
             [state(one), calls(one), *_about(seen, awaits)],
@@ -55,7 +61,17 @@ def check(evidence: Evidence) -> Iterator[Finding]:
             evidence,
             Subject("command" if awaits.kind in ("pipe", "child") else awaits.kind, awaits.name),
         )
+        yield msgspec.structs.replace(
+            finding,
+            symptom=(Symptom.WAITING if answers else Symptom.STUCK).value,
+            certainty=(Certainty.CERTAIN if _has_no_writer(seen, awaits) else Certainty.LIKELY).value,
+        )
         return
+
+
+def _has_no_writer(seen: Seen, awaits: Awaited) -> bool:
+    """The kernel does not even let it open the FIFO before a writer has it open."""
+    return awaits.kind == "fifo" and seen.main_task.syscall in ("open", "openat")
 
 
 def _sleeps(holder: Holder) -> bool:
@@ -70,12 +86,12 @@ def _waits_for(evidence: Evidence, seen: Seen) -> Awaited | None:
         return None
     awaits = task.awaits
     if awaits is None:
-        unknown = Awaited(kind="other", name=f"the kernel ({task.wait_channel})")
-        return unknown if task.state == SLOW_KERNEL else None
+        unknown = Awaited(kind="other", name=f"storage ({task.wait_channel})")
+        return unknown if task.state == SLOW_KERNEL and not pages_in(seen, task) else None
     if awaits.kind == "terminal" or any(holder.moving for holder in awaits.holders):
         return None
     below = [one for one in evidence.processes or () if one.parent == seen.pid]
-    return None if any(moves(one) for one in below) else awaits
+    return None if any(moves(one) for one in below) or pages_in(seen, task) else awaits
 
 
 def _for_sample(one: Culprit) -> str:
@@ -108,7 +124,5 @@ def _remedy(one: Culprit, awaits: Awaited) -> Remedy:
             "Give the command a time limit and retries: curl --max-time 60 --speed-limit 1 --retry 3, or timeout 60 "
             "COMMAND."
         )
-    return Remedy(
-        "See whether the storage answers, outside of the training, and read with a time limit.",
-        [f"timeout 10 head -c 1 {quoted(awaits.name)} | wc -c"],
-    )
+    tried = [f"timeout 10 head -c 1 {quoted(awaits.name)} | wc -c"] if awaits.kind == "file" else []
+    return Remedy("See whether the storage answers, outside of the training, and read with a time limit.", tried)

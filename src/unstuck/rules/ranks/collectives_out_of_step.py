@@ -33,7 +33,7 @@ from ...wording.printable import quoted_line
 
 @rule(
     explains=Symptom.STUCK,
-    certainty=Certainty.CERTAIN,
+    certainty=Certainty.LIKELY,
     needs=("processes", "stacks"),
     outranks=("collective-timeout", "main-killed", "rank-crash-cascade", "stuck-in-user-code", "uncaught-exception"),
     fallback=True,

@@ -17,8 +17,8 @@ log of the missing rank. A short `timeout=` for `init_process_group` says so ear
 
 ## How sure it is
 Certain where torch has counted. In a run that stands it counts processes: any that could be a rank and only has not
-come yet, since it is still importing, makes it silent. Where ranks may be on other machines it waits for a minute. A
-rank that was recorded and died is the cause itself, and this its consequence.
+come yet, since it is still importing, makes it silent. Ranks on other machines may start minutes later: that is told as
+*waiting*, after a minute. A rank that was recorded and died is the cause itself, and this its consequence.
 """
 
 from __future__ import annotations
@@ -60,6 +60,7 @@ def check(evidence: Evidence) -> Iterator[Finding]:
             pid=seen.pid,
             where=place(user_frame(stack.calls)),
             subject=Subject("nodes", wanted),
+            symptom=Symptom.WAITING.value,
         )
 
 
@@ -77,6 +78,8 @@ def _finding(evidence: Evidence, one: Meeting) -> Finding:
         else None,
         where=one.where,
         subject=Subject("address", one.address) if one.address else None,
+        symptom="" if one.death is not None or one.address.startswith(HERE) else Symptom.WAITING.value,
+        certainty=Certainty.CERTAIN.value if one.death is not None else "",
     )
 
 

@@ -76,7 +76,8 @@ def check(evidence: Evidence) -> Iterator[Finding]:
     for held in HOLDS:
         for found in held.check(evidence):
             if found.pid in loading:
-                yield _of_rank(found, loading[found.pid], waits)
+                sure = msgspec.structs.replace(found, certainty=found.certainty or held.certainty.value)
+                yield _of_rank(sure, loading[found.pid], waits)
                 return
 
 

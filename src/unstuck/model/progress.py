@@ -1,0 +1,275 @@
+"""Whether a training makes progress: the thread that has to, or one that it waits for.
+
+Every training has threads and processes that live on while it hangs: wandb's service, a TensorBoard writer, metrics and
+heartbeats, a pin-memory thread that polls, a launcher. Their bytes, switches and CPU time are not its progress. What
+counts are the threads, children and descriptors that the blocked thread itself needs.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from .doing import (
+    COLLECTIVE,
+    LOGGERS,
+    LOGGING,
+    OWN,
+    WAITING,
+    doing,
+    is_idle_worker,
+    meets,
+    place,
+    user_frame,
+    waits_for_user,
+)
+from .evidence import Evidence
+from .look import Awaited, Seen, Stack, Task
+from .places import Place
+from .standing import (
+    LONG,
+    POLLING,
+    TICK,
+    asleep,
+    descendants,
+    idles,
+    in_futex,
+    is_machinery,
+    main_stack,
+    mains,
+    moves,
+    other_stacks,
+    recorded,
+    same_place,
+    standing,
+    workers,
+)
+
+# Libraries whose threads report on a training and never do its work.
+REPORTERS = (*LOGGERS, "/opentelemetry/", "/sentry_sdk/", "/prometheus_client/", "/tqdm/_monitor.py", "/codecarbon/")
+DIRECT = (
+    "read",
+    "pread64",
+    "readv",
+    "recvfrom",
+    "recvmsg",
+    "write",
+    "pwrite64",
+    "writev",
+    "sendto",
+    "sendmsg",
+    "connect",
+    "accept",
+    "accept4",
+    "open",
+    "openat",
+    "newfstatat",
+    "fsync",
+    "fdatasync",
+    "getdents64",
+)  # fmt: skip  (calls that wait for one thing alone, and no thread of the process can end them)
+OF_THE_RUN = ("main", "worker", "child")
+A_MINUTE = 60.0  # seconds of CPU time without anything to show for it before it is called no progress
+
+
+class Standstill(NamedTuple):
+    """A main process whose training thread makes no progress, and nobody it waits for does."""
+
+    seen: Seen
+    where: Place | None
+    seconds: float
+    doing: str
+    awaits: str  # what may still come; "": nothing that is known
+
+
+def standstills(evidence: Evidence) -> list[Standstill]:
+    """Who makes no progress for long. None while any rank does that the others may wait for."""
+    still = [_standstill(evidence, seen, stack) for seen, stack in mains(evidence) if _stands(evidence, seen, stack)]
+    if any(progresses(evidence, seen, stack) for seen, stack in mains(evidence)):
+        still = [one for one in still if one.doing != COLLECTIVE]
+    return still
+
+
+def progresses(evidence: Evidence, seen: Seen, stack: Stack) -> bool:
+    """By its recording; where that has nothing new, or there is none, by the threads that have to move."""
+    process = recorded(evidence, seen)
+    if process is not None and standing(evidence, seen, stack) < _enough(evidence):
+        return True
+    what = doing(stack)
+    if what == COLLECTIVE or waits_for_user(seen, stack):
+        return False
+    if moves_itself(seen, stack):
+        return not (process is not None and what == OWN and _only_spins(evidence, seen, stack))
+    return helped(evidence, seen, stack) or _gpu_works(evidence, seen)
+
+
+def _enough(evidence: Evidence) -> float:
+    """Seconds without progress that matter: those that the user gave, if they are fewer."""
+    return LONG if evidence.stall is None else min(LONG, evidence.stall.patience)
+
+
+def stood(evidence: Evidence, seen: Seen, stack: Stack) -> float:
+    """Seconds without progress, at least. A thread that polls runs now and then, and is at one line at every look."""
+    known = standing(evidence, seen, stack)
+    if recorded(evidence, seen) is not None or not same_place(stack) or not idles(seen.main_task, seen.looked):
+        return known
+    return max(known, seen.looked)
+
+
+def _stands(evidence: Evidence, seen: Seen, stack: Stack) -> bool:
+    long = stood(evidence, seen, stack) >= _enough(evidence)
+    return long and not progresses(evidence, seen, stack) and not wraps(evidence, seen)
+
+
+def wraps(evidence: Evidence, seen: Seen) -> bool:
+    """It waits for a training that it has started, which is looked at itself."""
+    return any(one.role == "main" and not one.ended for one in descendants(evidence, seen.pid))
+
+
+def _only_spins(evidence: Evidence, seen: Seen, stack: Stack) -> bool:
+    """It has used CPU time alone for a minute: it read, wrote and kept nothing, and recorded no progress."""
+    grown = seen.private_grown > 0 or seen.files_grown > 0 or seen.shared_grown > 0
+    return standing(evidence, seen, stack) >= A_MINUTE and not grown and not seen.main_task.read
+
+
+def _gpu_works(evidence: Evidence, seen: Seen) -> bool:
+    """Nothing is recorded of it, and a GPU whose memory it holds is busy: it waits for its own kernels."""
+    busy = any(one.busy for one in evidence.gpus or () if seen.pid in one.processes)
+    return busy and recorded(evidence, seen) is None
+
+
+def moves_itself(seen: Seen, stack: Stack) -> bool:
+    """This thread computed, read, wrote, went on to another line, or got pages of a mapped file."""
+    task = seen.task(stack.tid) or seen.main_task
+    return not idles(task, seen.looked) or pages_in(seen, task) or not same_place(stack)
+
+
+def pages_in(seen: Seen, task: Task) -> bool:
+    """It waits in a page fault, which no system call shows, and pages of the file do come."""
+    if task.syscall:
+        return False
+    return task.page_ins > 0 or task.fetched > 0 or seen.files_grown > 0
+
+
+def helped(evidence: Evidence, seen: Seen, stack: Stack) -> bool:
+    """Somebody whom this thread waits for does something: another thread, a child, the other end of a pipe."""
+    task = seen.task(stack.tid) or seen.main_task
+    if doing(stack) == LOGGING:
+        return moves(seen) or any(moves(one) for one in descendants(evidence, seen.pid))
+    if doing(stack) == WAITING and any(_worker_moves(evidence, one) for one in workers(evidence, seen)):
+        return True
+    if task.awaits is not None and task.awaits.holders and task.syscall not in ("poll", "ppoll", "select", "pselect6"):
+        return _other_end_moves(evidence, seen, task.awaits)
+    if task.syscall in DIRECT:
+        return False
+    return _threads_help(evidence, seen, stack) or any(
+        _child_helps(evidence, one, asleep(task)) for one in descendants(evidence, seen.pid)
+    )
+
+
+def _worker_moves(evidence: Evidence, worker: Seen) -> bool:
+    """In a sample, and getting on with it, or from one sample to the next."""
+    stack = main_stack(evidence, worker.pid)
+    if stack is None or worker.ended or is_idle_worker(stack.calls):
+        return False
+    return moves_itself(worker, stack) or helped(evidence, worker, stack)
+
+
+def _other_end_moves(evidence: Evidence, seen: Seen, awaits: Awaited) -> bool:
+    pids = {one.pid for one in awaits.holders}
+    below = [one for pid in pids for one in descendants(evidence, pid)]
+    return any(one.moving for one in awaits.holders if one.pid != seen.pid) or any(moves(one) for one in below)
+
+
+def _threads_help(evidence: Evidence, seen: Seen, stack: Stack) -> bool:
+    """Threads of Python that are no reporters, and native ones that compute."""
+    known = {one.tid: one for one in other_stacks(evidence, seen.pid)}
+    for task in seen.tasks:
+        if task.tid == stack.tid:
+            continue
+        own = known.get(task.tid)
+        if own is None:
+            if _computes(task, seen.looked):
+                return True
+        elif not is_beside(own) and (_works(task, seen.looked) or _its_end_moves(evidence, seen, task)):
+            return True
+    return False
+
+
+def _its_end_moves(evidence: Evidence, seen: Seen, task: Task) -> bool:
+    return task.awaits is not None and bool(task.awaits.holders) and _other_end_moves(evidence, seen, task.awaits)
+
+
+def _child_helps(evidence: Evidence, child: Seen, polled: bool) -> bool:
+    """A process of the run's own that works; a command only if it computes, or if it may be what is polled for."""
+    if child.ended or child.role == "watcher" or is_reporter(child):
+        return False
+    if child.role in OF_THE_RUN:
+        stack = main_stack(evidence, child.pid)
+        return any(_works(task, child.looked) for task in child.tasks) and not (
+            stack is not None and is_idle_worker(stack.calls)
+        )
+    return _computes(child, child.looked) or (polled and any(_works(task, child.looked) for task in child.tasks))
+
+
+def is_reporter(child: Seen) -> bool:
+    return any(part in word for word in child.command[:2] for part in REPORTERS)
+
+
+def is_beside(stack: Stack) -> bool:
+    """Its work is about the training, not for it."""
+    return is_machinery(stack) or any(part in one.file for one in stack.calls for part in REPORTERS)
+
+
+def _computes(one: Seen | Task, looked: float) -> bool:
+    return one.cpu > max(TICK, POLLING * looked)
+
+
+def _works(task: Task, looked: float) -> bool:
+    """It computes, or moves bytes without sleeping by its own clock: a heartbeat does that, too."""
+    return _computes(task, looked) or (bool(task.read or task.written) and not _ticks(task))
+
+
+def _ticks(task: Task) -> bool:
+    return asleep(task) or (in_futex(task) and task.limited)
+
+
+def _standstill(evidence: Evidence, seen: Seen, stack: Stack) -> Standstill:
+    return Standstill(
+        seen=seen,
+        where=place(user_frame(stack.calls)),
+        seconds=stood(evidence, seen, stack),
+        doing=doing(stack),
+        awaits=may_come(seen, stack),
+    )
+
+
+def waits_for_answer(seen: Seen) -> bool:
+    """Of a server or of storage: it may be slow, and nothing here tells slow from dead."""
+    return _on_socket(seen.main_task) or _on_storage(seen.main_task)
+
+
+def _on_socket(task: Task) -> bool:
+    polls = ("poll", "ppoll", "select", "pselect6", "epoll_wait", "epoll_pwait")
+    return task.awaits is not None and task.awaits.kind == "socket" and task.syscall in (*DIRECT, *polls)
+
+
+def _on_storage(task: Task) -> bool:
+    """Asleep in the kernel where no signal wakes it, or in a call on a file."""
+    on_file = task.awaits is not None and task.awaits.kind == "file" and task.syscall in DIRECT
+    return task.state == "D" or on_file
+
+
+def may_come(seen: Seen, stack: Stack) -> str:
+    """What it waits for that lies outside of the run and may still come. Empty: nothing of that kind is known."""
+    task = seen.main_task
+    if waits_for_user(seen, stack):
+        return "its user"
+    if meets(stack):
+        return "the other ranks to start"
+    if _on_socket(task) and task.awaits is not None:
+        return f"an answer on {task.awaits.name}"
+    if _on_storage(task):
+        return f"storage{f' ({task.awaits.name})' if task.awaits is not None else ''}"
+    if asleep(task):
+        return "a sleep of its own to end"
+    return ""

@@ -1,0 +1,43 @@
+"""A standstill whose cause no rule knows: who is blocked where, for how long, and what would settle it."""
+
+from __future__ import annotations
+
+from .doing import OWN
+from .evidence import Evidence
+from .phrases import duration, short, who
+from .progress import Standstill, moves_itself, standstills
+from .standing import main_stack, waits_in
+
+MANY = 4  # ranks that are told one by one
+
+
+def unsettled(evidence: Evidence) -> list[str]:
+    """One line for each rank that makes no progress, and one on how to find out more."""
+    still = standstills(evidence)
+    if not still:
+        return []
+    told = [_line(evidence, one) for one in still[:MANY]]
+    told += [f"{len(still) - MANY} more ranks make no progress"] if len(still) > MANY else []
+    return [*told, f"To settle it: {_how(still[0])}."]
+
+
+def _line(evidence: Evidence, one: Standstill) -> str:
+    name = who(one.seen)[:1].upper() + who(one.seen)[1:]
+    stack = main_stack(evidence, one.seen.pid)
+    spins = stack is not None and moves_itself(one.seen, stack)
+    inside = "computing, with nothing to show for it" if spins else waits_in(one.seen.main_task)
+    what = inside if one.doing == OWN else f"{one.doing}, {inside}"
+    at = f" at {short(one.where)} ({one.where.function})" if one.where is not None else ""
+    waits = f"; it may be waiting for {one.awaits}" if one.awaits else ""
+    return f"{name} has made no progress for {duration(one.seconds)}{at}: {what}{waits}."
+
+
+def _how(one: Standstill) -> str:
+    again = f"look again in a minute (unstuck why {one.seen.pid})"
+    if one.awaits == "its user":
+        return "answer the prompt or leave the debugger"
+    if one.awaits.startswith("an answer"):
+        return f"see whether that server answers anybody else, or {again}"
+    if one.awaits.startswith("storage"):
+        return f"read from that storage by hand, with a time limit, or {again}"
+    return f"{again}, or sample it: unstuck why {one.seen.pid} --seconds 10"
