@@ -322,10 +322,16 @@ def _unseen(evidence: Evidence) -> list[str]:
     seen = {one.pid for one in evidence.stacks or ()}
     reasons: dict[tuple[str, str], list[str]] = {}
     for one in evidence.processes or ():
-        if one.refused:
+        if one.refused and not _went_on(evidence, one.pid):
             whose = "pid" if one.pid in seen else "no stacks of pid"
             reasons.setdefault((whose, one.refused), []).append(str(one.pid))
     return [f"{whose} {', '.join(pids)}: {reason}" for (whose, reason), pids in reasons.items()]
+
+
+def _went_on(evidence: Evidence, pid: int) -> bool:
+    """It made progress after that look, which came while its interpreter was starting, or it was gone by then."""
+    process = evidence.process(pid)
+    return process is not None and evidence.looked_at is not None and process.last_sign > evidence.looked_at
 
 
 def _unrecorded(name: str) -> str:

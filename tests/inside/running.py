@@ -141,6 +141,7 @@ class Zygote:
             text=True,
             bufsize=1,
         )
+        self._heard = b""
 
     def run(self, text: str, folder: Path, during: Callable[[int], object] | None = None) -> Run:
         """Run a program and wait for its end; `during(pid)` is called while it runs."""
@@ -159,11 +160,18 @@ class Zygote:
         self.process.wait(TIMEOUT)
 
     def _answer(self, pid: int = 0) -> str:
-        answers = _open(self.process.stdout)
-        ready, _, _ = select.select([answers], [], [], TIMEOUT)
-        if not ready and pid:
-            os.killpg(pid, signal.SIGKILL)
-        return answers.readline()
+        """One line. Two may come at once, of which a file object would keep the second where select cannot see it."""
+        answers = _open(self.process.stdout).fileno()
+        while b"\n" not in self._heard:
+            ready, _, _ = select.select([answers], [], [], TIMEOUT)
+            if not ready and pid:
+                with contextlib.suppress(ProcessLookupError):
+                    os.killpg(pid, signal.SIGKILL)
+            said = os.read(answers, 4096)
+            assert said, "the zygote is gone"
+            self._heard += said
+        line, _, self._heard = self._heard.partition(b"\n")
+        return line.decode()
 
 
 def meanwhile(folder: Path, wanted: Callable[[Process], object], seen: list[Process]) -> Callable[[int], None]:
