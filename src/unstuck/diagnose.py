@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
@@ -132,7 +133,7 @@ def diagnose_live(pid: int, tell: Tell, *, seconds: float = 0.0) -> Report:
 
     def so_far() -> Evidence:
         """What is recorded up to this moment: it goes on being written while we look."""
-        return _recorded(found, pids)
+        return _with_stall_of_now(_recorded(found, pids))
 
     def patience(seen: Look) -> float:
         """Where something stands, but not for long enough to tell stuck from slow, only looking on can."""
@@ -143,6 +144,17 @@ def diagnose_live(pid: int, tell: Tell, *, seconds: float = 0.0) -> Report:
     answers = flight.ask(pids) if found.folder is not None else flight.Answers()
     looked = flight.added(live.added(so_far(), seen), answers)
     return report_on(live.sampled(looked, seconds, tell) if seconds else looked)
+
+
+def _with_stall_of_now(evidence: Evidence) -> Evidence:
+    """A stall that the watcher has looked into before goes on, or is over."""
+    stall = evidence.stall
+    if stall is None:
+        return evidence
+    goes_on = all(one.last_sign <= stall.since + stall.seconds for one in evidence.mains() if one.alive)
+    seconds = round(max(time.time() - evidence.run.started - stall.since, stall.seconds), 3)
+    now = msgspec.structs.replace(stall, seconds=seconds) if goes_on else None
+    return msgspec.structs.replace(evidence, stall=now)
 
 
 def _recorded(found: tree.Found, pids: list[int]) -> Evidence:

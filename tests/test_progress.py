@@ -1,0 +1,149 @@
+"""Whose bytes and CPU time are progress: of who has to move, not of who only reports on it."""
+
+from __future__ import annotations
+
+import pytest
+
+from unstuck.diagnose import report_on
+from unstuck.model.evidence import Evidence, Run
+from unstuck.model.look import Awaited, Frame, Holder, Seen, Stack, Task
+from unstuck.model.progress import standstills
+
+PID, LOOKED = 100, 1.0
+USERS = Frame("/project/train.py", 12, "loop")
+IN_QUEUE = [Frame("/usr/lib/python3.11/queue.py", 171, "get"), USERS]
+WANDB = [Frame("/venv/lib/python3.11/site-packages/wandb/sdk/service.py", 40, "run")]
+THREAD = [Frame("/project/train.py", 90, "work")]
+FUTEX = Task(tid=PID, state="S", syscall="futex", wait_channel="futex_do_wait", still=40.0)
+
+
+def evidence(main=FUTEX, beside=(), frames=IN_QUEUE, processes=(), **about):
+    """A main process that nothing is recorded of, whose main thread does nothing; `beside`: its other threads."""
+    tasks = [main, *(task for task, _ in beside)]
+    seen = Seen("here", PID, 1, "main", state=main.state, tasks=tasks, looked=LOOKED, **about)
+    stacks = [Stack(PID, PID, frames=frames, before=frames)]
+    stacks += [Stack(PID, task.tid, frames=calls, before=calls) for task, calls in beside if calls]
+    run = Run(id="x", command=["python", "train.py"], started=0.0)
+    return Evidence(run=run, processes=[seen, *processes], stacks=stacks)
+
+
+def task(tid=101, **about):
+    return Task(tid=tid, **({"state": "S", "syscall": "epoll_wait"} | about))
+
+
+def asked(seconds):
+    """Its main thread waits for a server's answer."""
+    socket = Awaited("socket", "tcp 10.0.0.1:4000 -> 10.0.0.2:8000 (ESTABLISHED)", 7)
+    return evidence(Task(tid=PID, state="S", syscall="recvfrom", awaits=socket, still=seconds), frames=[USERS])
+
+
+def child(role, command, *tasks, **about):
+    return Seen("here", 200, PID, role, command=command, tasks=list(tasks), looked=LOOKED, **about)
+
+
+REPORTERS = {
+    "wandb's service sends": [(task(written=500, read=300), WANDB)],
+    "a heartbeat writes and sleeps": [(task(syscall="clock_nanosleep", written=20), THREAD)],
+    "a metrics thread waits for its next turn": [(task(syscall="futex", limited=True, written=900), THREAD)],
+    "a native thread wakes up and sleeps": [(task(switches=30, read=8), [])],
+    "a pin-memory thread polls": [(task(switches=9), [Frame("/x/pin_memory.py", 30, "_pin_memory_loop")])],
+}
+HELPERS = {
+    "a thread computes": [(task(state="R", syscall="", cpu=0.4), THREAD)],
+    "a thread reads from a server": [(task(read=4000), THREAD)],
+    "a native thread computes": [(task(state="R", syscall="", cpu=0.9), [])],
+}
+
+
+@pytest.mark.parametrize("beside", REPORTERS.values(), ids=REPORTERS)
+def test_who_only_reports_on_a_hung_training_does_not_make_it_healthy(beside):
+    seen = evidence(beside=beside)
+
+    assert [one.seconds for one in standstills(seen)] == [40.0]
+    assert report_on(seen).state in ("stuck", "unknown")
+
+
+@pytest.mark.parametrize("beside", HELPERS.values(), ids=HELPERS)
+def test_a_thread_that_may_have_the_answer_and_works_is_progress(beside):
+    seen = evidence(beside=beside)
+
+    assert standstills(seen) == []
+    assert report_on(seen).state == "healthy"
+
+
+def test_a_loggers_own_process_is_no_progress_but_a_child_that_computes_is():
+    core = child(
+        "helper", ["/venv/lib/python3.11/site-packages/wandb/bin/wandb-core"], task(tid=200, read=9000), cpu=0.5
+    )
+    pool = child("child", ["python"], task(tid=200, state="R", syscall="", cpu=0.5), cpu=0.5)
+
+    assert standstills(evidence(processes=[core]))
+    assert not standstills(evidence(processes=[pool]))
+
+
+def test_a_command_at_the_other_end_of_a_pipe_counts_if_it_moves():
+    def piped(moving):
+        ends = Awaited("pipe", "pipe:[1]", 5, [Holder(300, "curl", moving=moving)])
+        return Task(tid=PID, state="S", syscall="read", awaits=ends, still=40.0)
+
+    assert standstills(evidence(piped(moving=False)))
+    assert not standstills(evidence(piped(moving=True)))
+
+
+def test_a_wait_for_a_server_is_told_as_waiting_and_what_would_settle_it():
+    socket = Awaited("socket", "tcp 10.0.0.1:4000 -> 10.0.0.2:8000 (ESTABLISHED)", 7)
+
+    report = report_on(
+        evidence(Task(tid=PID, state="S", syscall="recvfrom", awaits=socket, still=40.0), frames=[USERS])
+    )
+
+    assert (report.state, report.findings) == ("waiting", [])
+    assert "no progress for 40 s at train.py:12 (loop): blocked in recvfrom" in report.unsettled[0]
+    assert report.unsettled[-1].startswith("To settle it: see whether that server answers")
+
+
+def test_a_server_that_has_not_answered_for_a_minute_is_a_finding_that_stops_nothing():
+    socket = Awaited("socket", "tcp 10.0.0.1:4000 -> 10.0.0.2:8000 (ESTABLISHED)", 7)
+
+    report = report_on(
+        evidence(Task(tid=PID, state="S", syscall="recvfrom", awaits=socket, still=70.0), frames=[USERS])
+    )
+
+    assert [(one.rule, one.symptom, one.certainty) for one in report.findings] == [
+        ("stuck-in-user-code", "waiting", "likely")
+    ]
+    assert report.state == "waiting"
+
+
+def test_a_thread_in_a_page_fault_gets_on_while_pages_come():
+    fault = Task(tid=PID, state="D", wait_channel="folio_wait_bit_common", still=12.0)
+    coming = Task(tid=PID, state="D", wait_channel="folio_wait_bit_common", still=12.0, page_ins=3)
+
+    assert [one.awaits for one in standstills(evidence(fault, frames=[USERS]))] == ["storage"]
+    assert standstills(evidence(coming, frames=[USERS])) == []
+    assert standstills(evidence(fault, frames=[USERS], files_grown=1 << 20)) == []
+
+
+def test_who_polls_for_something_makes_no_progress_however_often_it_wakes_up():
+    polls = Task(tid=PID, state="S", syscall="clock_nanosleep", still=0.05, switches=100)
+    seen = evidence(polls, frames=[USERS])
+    long = Evidence(
+        run=seen.run,
+        processes=[Seen("here", PID, 1, "main", state="S", tasks=[polls], looked=11.0)],
+        stacks=seen.stacks,
+    )
+
+    assert standstills(seen) == []  # it was looked at for a second
+    assert [(one.seconds, one.awaits) for one in standstills(long)] == [(11.0, "a sleep of its own to end")]
+
+
+def test_ranks_that_wait_in_a_collective_are_well_while_another_rank_works():
+    barrier = [Frame("/x/torch/distributed/distributed_c10d.py", 4000, "barrier"), USERS]
+    stuck = evidence(frames=barrier)
+    other = Seen("here", 150, 1, "main", rank=1, state="R", tasks=[Task(tid=150, state="R", cpu=0.9)], looked=LOOKED)
+    works = Stack(150, 150, frames=[USERS], before=[USERS])
+
+    both = Evidence(run=stuck.run, processes=[*stuck.processes, other], stacks=[*stuck.stacks, works])
+
+    assert standstills(stuck)
+    assert standstills(both) == []
