@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from .evidence import Evidence, Memory
+from .progress import helped, moves_itself
 from .questions import host_of
 from .recorded import Process
-from .standing import asleep, descendants, moves
+from .standing import asleep, descendants, main_stack, moves
 
 BUSY = 0.5  # of a processor, on average
 READ = 1 << 20  # bytes a second: somebody who reads that much gets on, however little he computes
@@ -93,9 +94,13 @@ def _sign(process: Process) -> float:
 
 
 def _moved(evidence: Evidence, process: Process) -> bool:
-    own = [one for one in evidence.processes or () if one.pid == process.pid]
-    below = descendants(evidence, process.pid) if own else []
-    return any(moves(one) for one in (*own, *below))
+    own = next((one for one in evidence.processes or () if one.pid == process.pid), None)
+    stack = main_stack(evidence, process.pid)
+    if own is None:
+        return False
+    if stack is None:
+        return any(moves(one) for one in (own, *descendants(evidence, own.pid)))
+    return moves_itself(own, stack) or helped(evidence, own, stack)
 
 
 def _blocked(evidence: Evidence, process: Process) -> bool:

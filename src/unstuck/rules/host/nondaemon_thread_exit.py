@@ -27,6 +27,7 @@ from ...model.doing import EXITING, doing, place, user_frame
 from ...model.evidence import Evidence
 from ...model.look import Seen, Stack
 from ...model.phrases import line, many, short
+from ...model.progress import is_beside
 from ...model.report import Certainty, Finding, Remedy, Subject, Symptom
 from ...model.rule import rule
 from ...model.standing import LONG, children, idles, mains, moves, other_stacks
@@ -43,7 +44,8 @@ def check(evidence: Evidence) -> Iterator[Finding]:
         if doing(stack) != EXITING or not idles(seen.main_task, seen.looked):
             continue
         one = culprit(evidence, seen, stack)
-        threads = [other for other in other_stacks(evidence, seen.pid) if other.calls]
+        alive = [other for other in other_stacks(evidence, seen.pid) if other.calls]
+        threads = [other for other in alive if not is_beside(other)] or alive  # a logger's own end by themselves
         waiting = [child for child in children(evidence, seen.pid) if child.role in ("child", "worker")]
         if one.seconds < LONG or _at_work(seen, threads, waiting) or not (threads or waiting):
             continue
