@@ -41,24 +41,39 @@ class Share(NamedTuple):
     def inside(self) -> bool:
         """It is in the middle of a pass, or was when it died."""
         newest, loader = self.newest, self.loader
-        if newest is None or newest.number_of_pass != loader.passes:
-            return bool(loader.passes) and loader.now != BETWEEN
+        if newest is None or newest.number_of_pass != loader.passes or self.through:
+            return bool(loader.passes) and not self.through
         goes_on = newest.ended is None or (newest.left and self._fell_out(newest.ended))
         return goes_on and not self._waits_after_loop()
+
+    @property
+    def through(self) -> bool:
+        """The loader has no more in its newest pass. A trainer may still validate or save in the same epoch."""
+        return self.loader.now == BETWEEN
 
     @property
     def left(self) -> bool:
         """It broke out of its newest pass. Without workers nobody is told, and the pass seems to go on."""
         newest = self.newest
-        return newest is not None and not self.inside and (newest.left or newest.ended is None)
+        goes_on = newest is not None and (newest.left or newest.ended is None)
+        return goes_on and not self.inside and not self.through
 
     def _waits_after_loop(self) -> bool:
-        """It waits at a line that it came to before, and never in the middle of a pass."""
+        """It waits at a line that it came to before, and never in the middle of a pass.
+
+        Not where the loop is a trainer's: all that it does, before, in and after a pass, the user asked for at one line.
+        """
         where, process = self.stand.where, self.process
         times = [one.at for one in process.collectives if same_line(one.where, where)]
         times += [one.at for one in process.spans if same_line(one.where, where)]
         before = [one for one in times if any(one < phase.at for phase in self._own)]
-        return bool(before) and not any(_covers(phase, one) for phase in self._own for one in before)
+        inside = any(_covers(phase, one) for phase in self._own for one in before)
+        return bool(before) and not inside and not any(map(self._came_before_batch, times))
+
+    def _came_before_batch(self, moment: float) -> bool:
+        """In the newest pass, and another batch of it came afterwards."""
+        newest = self.newest
+        return newest is not None and newest.at <= moment < self.loader.now_since - ROUNDED
 
     @property
     def _own(self) -> list[Phase]:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from .distributed import Phase
+from .distributed import Collective, Phase
 from .evidence import Evidence
-from .ranks import Stand, all_wait
+from .parting import same
+from .ranks import Stand, all_wait, unfinished
 from .shares import Share, joins, shared_loaders, together
 
 BY_DDP = ("backward", "forward")
@@ -23,6 +24,11 @@ class Apart(NamedTuple):
     @property
     def first(self) -> Share:
         return self.behind[0]
+
+    @property
+    def batch(self) -> int:
+        """The first one's batch that the other never had. It has it already, or is about to ask for it."""
+        return max(self.first.loader.batches, self.one.loader.batches + 1)
 
 
 def uneven(evidence: Evidence) -> Apart | None:
@@ -136,7 +142,31 @@ def _is_through(one: Share) -> bool:
 def _has_more(other: Share, one: Share) -> bool:
     """In a pass that the one has ended. One that is in a later pass had no more: it left out what the one waits in."""
     waits = other.inside and (other.stand.waits or other.stand.sent_away)
-    return waits and other.loader.passes <= one.loader.passes and other.loader.batches > one.loader.batches
+    more = other.loader.batches > one.loader.batches or _is_to_have_more(other, one)
+    return waits and other.loader.passes <= one.loader.passes and more
+
+
+def _is_to_have_more(other: Share, one: Share) -> bool:
+    """It did all its steps with as many batches, and its loader has more: a trainer may call a collective before each.
+
+    Where both announce as many, the announcement is no proof. Then it has to be a call that both make with every batch.
+    """
+    mine, theirs = one.loader, other.loader
+    level = (theirs.passes, theirs.batches) == (mine.passes, mine.batches)
+    stepped = other.process.optimizer_steps == one.process.optimizer_steps
+    if not level or not stepped or theirs.length is None or theirs.length <= mine.pass_batches:
+        return False
+    return (mine.length is not None and mine.length < theirs.length) or _made_in_pass(one, unfinished(other.process))
+
+
+def _made_in_pass(one: Share, call: Collective | None) -> bool:
+    """It called the same in the middle of its newest pass, as often as it had batches."""
+    newest = one.newest
+    if call is None or newest is None:
+        return False
+    ended = one.loader.now_since
+    made = [each for each in one.process.collectives if newest.at <= each.at <= ended and same(each, call)]
+    return len(made) >= one.loader.pass_batches > 0
 
 
 def _is_behind(other: Share, one: Share) -> bool:

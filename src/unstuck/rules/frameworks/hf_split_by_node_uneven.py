@@ -81,7 +81,7 @@ def _found(evidence: Evidence, apart: Apart, streams: dict[int, Shards]) -> Find
     return Finding(
         cause=f"The streams of {loader_name(few.loader)}, shared out by {streams[few.rank].splitter}, are of different "
         f"lengths: rank {few.rank} had {_batches(few.loader)}{_went(few)}; {listed(one.rank for one in apart.behind)} "
-        f"{'has' if alone else 'have'} batch {first.loader.batches:,} and {waits} for it in {first.stand.spot}"
+        f"{'has' if alone else 'have'} batch {apart.batch:,} and {waits} for it in {first.stand.spot}"
         f"{', and died there' if died else ''}.",
         seen=[*told(apart.stands), *_seen(evidence, apart, streams)],
         remedy=_remedy(apart),

@@ -70,7 +70,7 @@ def _stuck(apart: Apart) -> Finding:
     alone = len(apart.behind) == 1
     cause = (
         f"{short_one.stand.name.capitalize()} had {_had(short_one)}{_went(short_one)}; "
-        f"{listed(one.rank for one in apart.behind)} {'has' if alone else 'have'} batch {first.loader.batches:,} and "
+        f"{listed(one.rank for one in apart.behind)} {'has' if alone else 'have'} batch {apart.batch:,} and "
         f"{'waited' if died else 'waits' if alone else 'wait'} for it in {first.stand.spot}"
         f"{', and died there' if died else ''}."
     )
