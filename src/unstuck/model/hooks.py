@@ -10,8 +10,9 @@ from .doing import OWN, doing
 from .evidence import Evidence
 from .glancing import glances_of, lines_of
 from .loggers import gets_on
-from .look import Seen, Stack
+from .look import Frame, Seen, Stack
 from .places import Place
+from .ranks import Stand, unfinished
 from .recorded import Loader, Process
 from .standing import LONG, asleep, mains
 
@@ -81,7 +82,7 @@ def never_back(evidence: Evidence) -> Standing | None:
     looked = evidence.looked_at
     for seen, stack in mains(evidence) if looked is not None else ():
         main = evidence.process(seen.pid)
-        call = open_hook(main) if main is not None else None
+        call = open_hook(main, stack.calls) if main is not None else None
         if main is None or call is None or call.since is None or looked is None or doing(stack) != OWN:
             continue
         seconds = looked - call.since
@@ -101,13 +102,41 @@ def _logs(main: Process) -> bool:
     return any(one.what == LOGGER and one.since is not None for one in main.calls)
 
 
-def open_hook(main: Process) -> Call | None:
-    return next((one for one in main.calls if one.what == CALLBACK and one.since is not None), None)
+def open_hook(main: Process, frames: list[Frame]) -> Call | None:
+    """The hook that it is in. Hooks may call others: then the one whose frame is innermost."""
+    return _by_frame([one for one in main.calls if one.what == CALLBACK and one.since is not None], frames)
+
+
+def hook_of(stand: Stand) -> Call | None:
+    """The hook that a rank is in."""
+    return open_hook(stand.process, _frames(stand)) if stand.process is not None else None
+
+
+def _by_frame(calls: list[Call], frames: list[Frame]) -> Call | None:
+    """Innermost first. A hook without a frame of its name is a lambda, or a wrapper: then the one that began last."""
+    for frame in frames:
+        named = [one for one in calls if hook_words(one.name)[1] == frame.name]
+        own = [one for one in named if one.name == frame.function]  # a frame names the class that has written the hook
+        if named:
+            return max(own or named, key=_begun)
+    return max(calls, key=_begun, default=None)
+
+
+def _begun(call: Call) -> float:
+    return call.since if call.since is not None else call.last
+
+
+def _frames(stand: Stand) -> list[Frame]:
+    """Its calls, or those that the exception came through which ended it."""
+    if stand.stack is not None:
+        return stand.stack.calls
+    failed = stand.failed
+    return [Frame(one.file, one.line, one.function) for one in reversed(failed.frames)] if failed is not None else []
 
 
 def in_hook(evidence: Evidence, seen: Seen) -> bool:
     main = evidence.process(seen.pid)
-    return main is not None and open_hook(main) is not None
+    return main is not None and open_hook(main, []) is not None
 
 
 def alone_in_hook(evidence: Evidence) -> tuple[Alone, Call] | None:
@@ -116,16 +145,19 @@ def alone_in_hook(evidence: Evidence) -> tuple[Alone, Call] | None:
     main = found.who.process if found is not None else None
     if found is None or main is None:
         return None
-    moment = found.parting.first.at
-    around = [one for one in main.calls if one.what == CALLBACK and _covers(one, moment)]
-    return (found, around[0]) if around else None
+    first, waits_in = found.parting.first, unfinished(main)
+    # Where it got on after that call, its frames are those of another, which may be in another hook.
+    here = waits_in is None or waits_in.sequence == first.sequence
+    around = [one for one in main.calls if one.what == CALLBACK and _covers(one, first.at, EARLY if here else 0.0)]
+    call = _by_frame(around, _frames(found.who) if here else [])
+    return (found, call) if call is not None else None
 
 
-def _covers(call: Call, moment: float) -> bool:
+def _covers(call: Call, moment: float, early: float) -> bool:
     """It was entered before and has not come back since, or only by an exception."""
     if call.since is not None:
-        return call.since - EARLY <= moment
-    return bool(call.failed) and call.at - EARLY <= moment <= call.last + EARLY
+        return call.since - early <= moment
+    return bool(call.failed) and call.at - early <= moment <= call.last + early
 
 
 def hook_words(name: str) -> tuple[str, str]:

@@ -40,11 +40,19 @@ def swallowed(evidence: Evidence) -> list[Met]:
 def _met(evidence: Evidence, process: Process) -> Iterator[Met]:
     lists = [one for one in process.shards if one.errors]
     owner = owner_of(evidence, process.pid) if lists else None
-    main, loader = (owner.main, owner.loader) if owner is not None else (process, newest_loader(process))
     for shards in lists:
         for error in shards.errors:
+            main, loader = (owner.main, owner.loader) if owner is not None else (process, _read_by(process, error.at))
             if error.handler or (shards.library == READERS and _caught(error, process)):
                 yield Met(error, shards, process, main, loader)
+
+
+def _read_by(process: Process, moment: float) -> Loader | None:
+    """The loader that its main process went through then: a trainer has one to validate with, too."""
+    around = [one for one in process.phases if one.at <= moment and (one.ended is None or moment <= one.ended)]
+    numbers = [one.loader for one in around if one.loader is not None]
+    own = [one for one in process.loaders if numbers and one.number == numbers[-1]]
+    return own[0] if own else newest_loader(process)
 
 
 def _caught(error: ShardError, process: Process) -> bool:

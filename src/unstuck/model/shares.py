@@ -61,7 +61,7 @@ class Share(NamedTuple):
     def _waits_after_loop(self) -> bool:
         """It waits at a line that it came to before, and never in the middle of a pass.
 
-        Not where the loop is a trainer's: all that it does, before, in and after a pass, the user asked for at one line.
+        Not where the loop is a trainer's: all it does before, in and after a pass, the user asked for at one line.
         """
         where, process = self.stand.where, self.process
         times = [one.at for one in process.collectives if same_line(one.where, where)]

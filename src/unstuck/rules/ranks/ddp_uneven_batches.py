@@ -26,6 +26,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ...model.evidence import Evidence
+from ...model.hooks import hook_of
 from ...model.lengths_apart import lengths_apart
 from ...model.phrases import many, short
 from ...model.questions import loader_name
@@ -33,7 +34,7 @@ from ...model.ranks import listed, told
 from ...model.report import Certainty, Finding, Remedy, Subject, Symptom
 from ...model.rule import rule
 from ...model.shares import Share
-from ...model.speaking import in_words_of
+from ...model.speaking import framework_of, in_words_of
 from ...model.uneven import Apart, uneven
 
 
@@ -100,7 +101,10 @@ def _had(one: Share) -> str:
 def _went(one: Share) -> str:
     if one.stand.ended:
         return " and came to the end of the script"
-    return f" and went on to {one.stand.spot}" if one.stand.waits else ""
+    if not one.stand.waits:
+        return ""
+    hook = hook_of(one.stand)
+    return f" and went on to {one.stand.spot}{f', in {hook.name}' if hook is not None else ''}"
 
 
 def _counts(shares: list[Share]) -> Iterator[str]:
@@ -128,14 +132,17 @@ def _remedy(shares: list[Share]) -> Remedy:
     loader = shares[0].loader
     model = next((each.where for one in shares for each in one.process.wrapped), None)
     lengths = [one.loader.length for one in shares if one.loader.length is not None]
-    steps = f"{min(lengths):,}" if lengths else "STEPS"
+    # A length that a stream announces may be another than it has; what the short one had is known once it is through.
+    lengths += [shares[0].loader.pass_batches] if shares[0].through and shares[0].loader.pass_batches else []
+    steps = f"{min(lengths)}" if lengths else "STEPS"
     pads = loader.iterable or "DistributedSampler" in (loader.sampler or "")
     ways = [] if pads else ["share the dataset out with DistributedSampler, which pads"]
-    ways += [
-        f"end all ranks at the shortest, {_at_the_shortest(shares[0], steps)}",
-        "put the loop inside of `with Join([model]):` (torch.distributed.algorithms.join) with the DDP model"
-        + (f" of {short(model)}" if model is not None else ""),
-    ]
+    ways.append(f"end all ranks at the shortest, {_at_the_shortest(shares[0], steps)}")
+    if framework_of(shares[0].process) is None:  # a trainer's loop cannot be put into anything
+        ways.append(
+            "put the loop inside of `with Join([model]):` (torch.distributed.algorithms.join) with the DDP model"
+            + (f" of {short(model)}" if model is not None else "")
+        )
     return Remedy(f"Give every rank the same number of batches: {'; or '.join(ways)}.")
 
 
