@@ -1,4 +1,5 @@
 # expect: ddp-uneven-batches
+# outside: collectives-out-of-step
 # launch: -m torch.distributed.run --nproc-per-node 2
 """With accelerate: each process drops tracks that are too quiet, and one has fewer left. After the epoch it saves its
 state, for which it waits for the other."""

@@ -1,4 +1,5 @@
 # expect: ddp-uneven-batches
+# outside: nothing
 """One of four ranks simulates fewer games than the others; it leaves when they are played, and the others fall."""
 
 import datetime

@@ -1,4 +1,5 @@
 # expect: shard-read-errors
+# outside: ddp-uneven-batches
 # launch: -m torch.distributed.run --nproc-per-node 2
 """Lightning on two ranks, four files of pulses each. One file was cut off while it was copied; the rank that reads it
 says so and goes on with the next, and has fewer batches."""

@@ -1,4 +1,5 @@
 # expect: uneven-file-assignment
+# outside: ddp-uneven-batches
 # launch: -m torch.distributed.run --nproc-per-node 2
 """transformers' Trainer on letters in seven files, with a loader of the user's own: four files for one rank, three for
 the other, which comes to the evaluation after the epoch first."""

@@ -43,7 +43,7 @@ class Share(NamedTuple):
         newest, loader = self.newest, self.loader
         if newest is None or newest.number_of_pass != loader.passes or self.through:
             return bool(loader.passes) and not self.through
-        goes_on = newest.ended is None or (newest.left and self._fell_out(newest.ended))
+        goes_on = newest.ended is None or self._fell_out(newest.ended)
         return goes_on and not self._waits_after_loop()
 
     @property
@@ -54,9 +54,7 @@ class Share(NamedTuple):
     @property
     def left(self) -> bool:
         """It broke out of its newest pass. Without workers nobody is told, and the pass seems to go on."""
-        newest = self.newest
-        goes_on = newest is not None and (newest.left or newest.ended is None)
-        return goes_on and not self.inside and not self.through
+        return self.newest is not None and not self.inside and not self.through
 
     def _waits_after_loop(self) -> bool:
         """It waits at a line that it came to before, and never in the middle of a pass.

@@ -36,6 +36,8 @@ KEPT = {
     "torch/multiprocessing/spawn.py": ("i",),
     "torch/distributed/rendezvous.py": ("hostname", "port", "rank", "world_size"),
     "torch/distributed/distributed_c10d.py": ("rank", "world_size", "init_method"),
+    "loops/evaluation_loop.py": ("batch_idx",),  # of Lightning
+    "transformers/trainer.py": ("epoch", "step"),
 }
 RANKS = ("rank", "local_rank", "global_rank")  # and these of anybody's, where they are plain numbers
 

@@ -1,8 +1,8 @@
 """All ranks wait in collectives, but not in the same one: each waits for the others somewhere else.
 
 ## What it looks at
-The stacks of all ranks of this machine: in which collective each main thread stands, at which line of the user's, and
-for how long it has not run.
+The stacks of all ranks of this machine: in which collective each main thread stands, at which line of the user's or of
+a trainer that was called there, and for how long it has not run.
 
 ## Why it happens
 The ranks took different ways: different numbers of batches, a collective under `if rank == 0:`, a step that one rank
@@ -22,6 +22,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from ...model.doing import user_frame
 from ...model.evidence import Evidence
 from ...model.phrases import duration
 from ...model.ranks import Stand, listed, stand, told, unfinished
@@ -29,6 +30,9 @@ from ...model.report import Certainty, Finding, Remedy, Symptom
 from ...model.rule import rule
 from ...model.standing import LONG, standing
 from ...wording.printable import quoted_line
+
+TORCH = "/torch/"
+Way = tuple[tuple[str, int, str], ...]
 
 
 @rule(
@@ -48,11 +52,11 @@ def check(evidence: Evidence) -> Iterator[Finding]:
         return
     odd = min(spots.values(), key=lambda ranks: (len(ranks), ranks[0].call == "backward", ranks[0].rank))
     others = [one.rank for one in stands if one not in odd]
+    seen = [f"{listed(one.rank for one in ranks)}: {_spot(ranks[0])}{_via(ranks[0])}" for ranks in spots.values()]
     yield Finding(
         cause=f"{listed(one.rank for one in odd).capitalize()} and {listed(others)} wait for each other in different "
-        f"collectives: {'; '.join(told(stands))}.",
-        seen=[f"{listed(one.rank for one in ranks)}: {spot}" for spot, ranks in spots.items()]
-        + [f"none of them has run for {duration(since)}"],
+        f"collectives: {'; '.join(told(stands) if len({one.spot for one in stands}) > 1 else seen)}.",
+        seen=[*seen, f"none of them has run for {duration(since)}"],
         remedy=Remedy(
             f"Look for what takes {listed(one.rank for one in odd)} to {odd[0].spot} without the others: fewer or more "
             "batches, a condition on the rank, a skipped step, groups that are used in another order."
@@ -67,11 +71,26 @@ def check(evidence: Evidence) -> Iterator[Finding]:
     )
 
 
-def _by_spot(stands: list[Stand]) -> dict[str, list[Stand]]:
-    spots: dict[str, list[Stand]] = {}
+def _by_spot(stands: list[Stand]) -> dict[tuple[str, Way], list[Stand]]:
+    spots: dict[tuple[str, Way], list[Stand]] = {}
     for one in stands:
-        spots.setdefault(_spot(one), []).append(one)
+        spots.setdefault((_spot(one), _way(one)), []).append(one)
     return spots
+
+
+def _way(one: Stand) -> Way:
+    """From the user's line to torch, through a trainer: it calls many collectives at one line of the user's."""
+    if one.stack is None or (one.process is not None and unfinished(one.process) is not None):
+        return ()
+    calls = one.stack.calls
+    own = user_frame(calls)
+    inner = calls if own is None else calls[: calls.index(own)]
+    return tuple((frame.file, frame.line, frame.function) for frame in inner if TORCH not in frame.file)
+
+
+def _via(one: Stand) -> str:
+    way = _way(one)
+    return f", in {way[0][2]}" if way else ""
 
 
 def _spot(one: Stand) -> str:

@@ -3,7 +3,8 @@
 ## What it looks at
 How many batches each rank got from the same loader (made at the same line), pass by pass; which ranks are in the middle
 of a pass and wait in a collective there, and which have come to the end of theirs. While the run goes on: the lengths
-of these loaders, where a model is wrapped in DDP.
+of these loaders, where a model is wrapped in DDP. Where nothing is recorded, the stacks of ranks that Lightning or
+transformers' Trainer runs: who is in a batch, and who waits in what the trainer itself does after its batches.
 
 ## Why it happens
 Every backward of DDP waits for the same backward of all other ranks. A rank that has one batch fewer never calls it:
@@ -16,9 +17,11 @@ Give all ranks the same number of batches (`DistributedSampler`, which pads or d
 them at the shortest, or wrap the loop in `Join`, which lets early ranks answer for the others.
 
 ## How sure it is
-Sure where a rank waits with a batch that the other never had. Before that, different lengths are only a warning: a loop
-that stops all ranks by a count of its own gets along with them. It stays silent for loops inside of `Join`, once a pass
-has ended unevenly and the run went on, and where ranks are seen to exchange single numbers, which may be an agreement.
+Sure where a rank waits with a batch that the other never had. By stacks alone it is likely; it is silent there if code
+of the user's calls the collective, which may do so on one rank only. Before that, different lengths are only a warning:
+a loop that stops all ranks by a count of its own gets along with them. It stays silent for loops inside of `Join`, once
+a pass has ended unevenly and the run went on, and where ranks are seen to exchange single numbers, which may be an
+agreement.
 """
 
 from __future__ import annotations
@@ -28,20 +31,22 @@ from collections.abc import Iterator
 from ...model.evidence import Evidence
 from ...model.hooks import hook_of
 from ...model.lengths_apart import lengths_apart
-from ...model.phrases import many, short
+from ...model.phrases import duration, many, short
 from ...model.questions import loader_name
 from ...model.ranks import listed, told
 from ...model.report import Certainty, Finding, Remedy, Subject, Symptom
 from ...model.rule import rule
 from ...model.shares import Share
 from ...model.speaking import framework_of, in_words_of
+from ...model.trainer_stacks import Parted, parted_in_trainer
 from ...model.uneven import Apart, uneven
+from ...wording.printable import quoted_line
 
 
 @rule(
     explains=Symptom.STUCK,
     certainty=Certainty.CERTAIN,
-    needs=("recording",),
+    needs=("recording|stacks",),
     outranks=(
         "collective-shape-mismatch",
         "collective-timeout",
@@ -59,6 +64,10 @@ def check(evidence: Evidence) -> Iterator[Finding]:
     apart = uneven(evidence)
     if apart is not None:
         yield _stuck(apart)
+        return
+    seen = parted_in_trainer(evidence) if not evidence.ranks() else None
+    if seen is not None:
+        yield _seems(evidence, seen)
         return
     for shares in lengths_apart(evidence):
         yield _will_be(shares)
@@ -86,6 +95,33 @@ def _stuck(apart: Apart) -> Finding:
         where=apart.first.stand.where,
         subject=Subject("loader", loader_name(short_one.loader)),
         symptom=(Symptom.CRASHED if died else Symptom.STUCK).value,
+    )
+
+
+def _seems(evidence: Evidence, parted: Parted) -> Finding:
+    """From outside nobody has counted batches: the stacks alone."""
+    few, first = parted.through[0], parted.inside[0]
+    ranks, rest = listed(one.rank for one in parted.through), listed(one.rank for one in parted.inside)
+    is_, waits = ("is", "waits") if len(parted.through) == 1 else ("are", "wait")
+    return Finding(
+        cause=f"Uneven data: {ranks} {is_} through the epoch and {waits} in {parted.after}; {rest} still "
+        f"{'has' if len(parted.inside) == 1 else 'have'} batches and {'waits' if len(parted.inside) == 1 else 'wait'} "
+        f"in {first.call}.",
+        seen=[
+            *told([*parted.through, *parted.inside]),
+            "these are calls that the trainer makes on every rank, with no condition of the user's around them",
+            f"none of the ranks has run for {duration(parted.seconds)}",
+        ],
+        remedy=Remedy(
+            "Give every rank the same number of batches: as many files and samples, none of them skipped by one rank "
+            "alone. A recorded run has the batches of every rank, and what was not read.",
+            [f"unstuck run -- {quoted_line(evidence.run.command) or 'COMMAND'}"],
+        ),
+        node=few.node,
+        rank=few.rank,
+        pid=few.pid,
+        where=few.where,
+        certainty=Certainty.LIKELY.value,
     )
 
 
