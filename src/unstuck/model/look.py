@@ -21,6 +21,7 @@ class Frame(msgspec.Struct, frozen=True, omit_defaults=True):
     # What the loops go over that stand in the endless loop around this line, where none of them is being gone through:
     # by name, with what it is if that is empty ("[]"), else "".
     loops: dict[str, str] = {}
+    yields: bool = False  # the user's own function is a generator, by its source
 
     @property
     def name(self) -> str:
@@ -63,12 +64,44 @@ class Task(msgspec.Struct, frozen=True, omit_defaults=True):
     cpu_total: float = 0.0
     queued: float = 0.0  # for which it could have run, but others had the processor
     switches: int = 0  # how often it went to sleep or was put aside between the looks
+    preempted: int = 0  # of these, how often it was put aside
     read: int = 0  # by this thread, between the looks
     written: int = 0
     page_ins: int = 0  # pages of mapped files that it had to wait for
     fetched: int = 0  # bytes that came from storage for it, by whatever way
     still: float | None = None  # for how long it has not run at all; None where the kernel does not tell
     kernel: list[str] = []
+
+
+class Sampled(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A stack that a sampler met so many times in one thread."""
+
+    pid: int
+    tid: int
+    count: int
+    seconds: float = 0.0  # that it stands for
+    parent: int = 0  # the process that started this one, where both were sampled
+    thread: str = ""
+    frames: list[Frame] = []  # innermost first
+
+    @property
+    def stack(self) -> Stack:
+        return Stack(pid=self.pid, tid=self.tid, name=self.thread, frames=self.frames)
+
+
+class Rounds(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What a main thread that computes without progress went through while it was watched for longer."""
+
+    seconds: float
+    cpu: float = 0.0  # of the main thread, as are the next three
+    queued: float = 0.0
+    read: int = 0
+    written: int = 0
+    grown: int = 0  # private memory: its peak in the second half over its peak in the first
+    samples: list[Sampled] = []  # of its main thread; empty: the sampler could not look
+    files: dict[str, int] = {}  # files and folders that it had open, with how often each was begun again
+    size: int = 0  # of these files together, in bytes
+    fresh: list[str] = []  # those it opened for the first time, or read further than before, in the second half
 
 
 class Seen(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -106,6 +139,7 @@ class Seen(msgspec.Struct, frozen=True, omit_defaults=True):
     traced_by: int = 0
     lock: Awaited | None = None  # a lock file that its main thread polls for
     refused: str = ""  # why its stacks could not be had
+    rounds: Rounds | None = None  # only of one whose main thread computes and gets nowhere
 
     @property
     def main_task(self) -> Task:
@@ -124,6 +158,7 @@ class Stack(msgspec.Struct, frozen=True, omit_defaults=True):
     frames: list[Frame] = []
     before: list[Frame] = []
     holds_gil: bool = False
+    held_gil: bool = False  # at the first look
 
     @property
     def calls(self) -> list[Frame]:
@@ -173,19 +208,3 @@ class Stall(msgspec.Struct, frozen=True, omit_defaults=True):
     doing: str = ""
     usual: float | None = None  # the longest it normally takes (p99); None: it was never done before
     patience: float = 60.0  # after which a stall is told without a cause
-
-
-class Sampled(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A stack that a sampler met so many times in one thread."""
-
-    pid: int
-    tid: int
-    count: int
-    seconds: float = 0.0  # that it stands for
-    parent: int = 0  # the process that started this one, where both were sampled
-    thread: str = ""
-    frames: list[Frame] = []  # innermost first
-
-    @property
-    def stack(self) -> Stack:
-        return Stack(pid=self.pid, tid=self.tid, name=self.thread, frames=self.frames)

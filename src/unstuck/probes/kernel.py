@@ -62,6 +62,7 @@ class Status(msgspec.Struct, frozen=True):
     traced_by: int = 0
     caught: int = 0  # signals that have a handler, as a bit mask
     switches: int = 0
+    preempted: int = 0  # of these: it would have gone on
 
 
 def stat(pid: int, tid: int | None = None) -> Stat | None:
@@ -82,7 +83,7 @@ def status(pid: int, tid: int | None = None) -> Status:
     for line in _text(pid, tid, "status").splitlines():
         name, _, value = line.partition(":")
         found[name] = value.strip()
-    switches = (_number(found, one) for one in ("voluntary_ctxt_switches", "nonvoluntary_ctxt_switches"))
+    slept, preempted = (_number(found, one) for one in ("voluntary_ctxt_switches", "nonvoluntary_ctxt_switches"))
     return Status(
         uid=_number(found, "Uid"),
         private=_number(found, "RssAnon") * 1024,
@@ -90,7 +91,8 @@ def status(pid: int, tid: int | None = None) -> Status:
         shared=_number(found, "RssShmem") * 1024,
         traced_by=_number(found, "TracerPid"),
         caught=int(found.get("SigCgt") or "0", 16),
-        switches=sum(switches),
+        switches=slept + preempted,
+        preempted=preempted,
     )
 
 

@@ -11,11 +11,13 @@ import msgspec
 
 from ..inside.redaction import redacted_arguments
 from ..model.evidence import Evidence, Host, Run
+from ..model.rounds import FIRST, in_question, longer
 from ..model.standing import descendants
-from . import cgroups, gpu, host, kernel, owners, sampling
+from . import cgroups, gpu, host, kernel, owners, rounds, sampling
 from .look import Look, Patience, Tell, glance, look
 
 PATIENCE = 5.0  # seconds for a disk to say how much room it has
+SPARE = 1.0  # seconds: a sampler starts a little late and ends a little early
 
 
 def unrecorded(pids: Sequence[int]) -> Evidence:
@@ -62,6 +64,23 @@ def added(evidence: Evidence, seen: Look) -> Evidence:
     at = round(time.time() - evidence.run.started, 3)
     processes, stacks = seen.processes, seen.stacks or None
     return msgspec.structs.replace(evidence, processes=processes, stacks=stacks, gpus=gpu.look(), looked_at=at)
+
+
+def with_rounds(evidence: Evidence, tell: Tell) -> Evidence:
+    """Those whose main thread computes without progress are watched for a few seconds, and longer where needed."""
+    asked = in_question(evidence)
+    if not asked:
+        return evidence
+    tell(f"looking on for {FIRST:.0f} s at what computes without progress")
+    found = rounds.watch([one.pid for one in asked], FIRST)
+    more = {one.pid: longer(evidence, one, found[one.pid]) for one in asked if one.pid in found}
+    wanted = [pid for pid, seconds in more.items() if seconds]
+    if wanted:
+        seconds = max(more.values())
+        tell(f"still no progress; looking on for {seconds:.0f} s to tell an endless loop from a long computation")
+        found |= rounds.watch(wanted, seconds + SPARE)
+    seen = [msgspec.structs.replace(one, rounds=found.get(one.pid)) for one in evidence.processes or ()]
+    return msgspec.structs.replace(evidence, processes=seen)
 
 
 def glanced_at(pids: Sequence[int]) -> Evidence:

@@ -66,9 +66,11 @@ def look(
 def _unclear(first: dict[int, stacks.Dump]) -> list[int]:
     """Processes of which native stacks tell more: those that wait for a lock, whose it is only they show, or compute.
 
-    What waits in any other system call is known by that call, and a worker that waits for its next index is idle.
+    So do those of one that holds the GIL: native code that waits should have let go of it. What waits in any other
+    system call is known by that call, and a worker that waits for its next index is idle.
     """
-    return [pid for pid, dump in first.items() if not dump.refused and not _rests(pid, dump) and _locked_or_busy(pid)]
+    asked = [pid for pid, dump in first.items() if not dump.refused and not _rests(pid, dump)]
+    return [pid for pid in asked if _locked_or_busy(pid) or any(one.holds_gil for one in first[pid].threads)]
 
 
 def _rests(pid: int, dump: stacks.Dump) -> bool:

@@ -1,4 +1,7 @@
-"""What the endless loop around a line goes over, by the source of the program: `while True: for path in paths: …`."""
+"""What the endless loop around a line goes over, by the source of the program: `while True: for path in paths: …`.
+
+And whether the line is in a generator.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,8 @@ NEVER = "never gone through"
 QUICK = ("enumerate", "range", "reversed")
 LARGEST = 1 << 20  # bytes of a source file
 AWAY = (ast.Yield, ast.YieldFrom, ast.Return, ast.Break, ast.Raise, ast.Await)
-SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
+FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+SCOPES = (*FUNCTIONS, ast.Lambda, ast.ClassDef)
 
 
 def gone_over(file: str, line: int, values: dict[str, str]) -> dict[str, str]:
@@ -28,6 +32,17 @@ def gone_over(file: str, line: int, values: dict[str, str]) -> dict[str, str]:
         return _gone_over(_parsed(file, _changed(file)), line, values)
     except RecursionError:  # code that a program has written, deeper than anybody would
         return {}
+
+
+def yields(file: str, line: int) -> bool:
+    """The innermost function around this line is a generator."""
+    try:
+        tree = _parsed(file, _changed(file))
+        around = [one for one in ast.walk(tree) if isinstance(one, FUNCTIONS) and _around(one, line)] if tree else []
+        inner = max(around, key=lambda one: one.lineno, default=None)
+        return inner is not None and any(isinstance(one, ast.Yield | ast.YieldFrom) for one in _inside(inner))
+    except RecursionError:
+        return False
 
 
 def _gone_over(tree: ast.Module | None, line: int, values: dict[str, str]) -> dict[str, str]:
@@ -84,7 +99,7 @@ def _changed(file: str) -> float | None:
     return seen.st_mtime if stat.S_ISREG(seen.st_mode) else None
 
 
-def _around(loop: ast.While, line: int) -> bool:
+def _around(loop: ast.While | ast.FunctionDef | ast.AsyncFunctionDef, line: int) -> bool:
     return loop.lineno <= line <= (loop.end_lineno or loop.lineno)
 
 

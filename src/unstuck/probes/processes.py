@@ -31,6 +31,7 @@ class Thread(NamedTuple):
     queued: float = 0.0
     page_ins: int = 0
     fetched: int = 0
+    preempted: int = 0
 
 
 class Glance(NamedTuple):
@@ -52,9 +53,9 @@ def glance(pid: int) -> Glance | None:
     for tid in kernel.threads(pid)[:MANY]:
         task = kernel.stat(pid, tid)
         if task is not None:
-            switches, moved = kernel.status(pid, tid).switches, kernel.moved(pid, tid)
-            fetched = kernel.fetched(pid, tid)
-            tasks[tid] = Thread(task.cpu, switches, *moved, kernel.queued(pid, tid), task.page_ins, fetched)
+            own, moved, fetched = kernel.status(pid, tid), kernel.moved(pid, tid), kernel.fetched(pid, tid)
+            queued = kernel.queued(pid, tid)
+            tasks[tid] = Thread(task.cpu, own.switches, *moved, queued, task.page_ins, fetched, own.preempted)
     return Glance(time.monotonic(), seen, kernel.status(pid), kernel.moved(pid), tasks)
 
 
@@ -119,6 +120,7 @@ def _task(pid: int, tid: int, before: Glance, after: Glance, family: Sequence[in
         cpu=round(now_used.cpu - used.cpu, 3),
         cpu_total=now_used.cpu,
         switches=now_used.switches - used.switches,
+        preempted=now_used.preempted - used.preempted,
         read=now_used.read - used.read,
         written=now_used.written - used.written,
         queued=round(now_used.queued - used.queued, 3),

@@ -232,14 +232,19 @@ def _frame(frame: _Frame, *, look: bool) -> Frame:
         native=frame.module is not None,
         locals=known,
         loops=_loops(frame) if look else {},
+        yields=look and _is_users(frame) and loops.yields(frame.filename, frame.line),
     )
 
 
 def _loops(frame: _Frame) -> dict[str, str]:
     """Of the user's own code only: a library's endless loops are its own business."""
-    if frame.module is not None or not is_users(Place(frame.filename, frame.line, frame.name)):
+    if not _is_users(frame):
         return {}
     return loops.gone_over(frame.filename, frame.line, {one.name: one.repr or "" for one in frame.locals or ()})
+
+
+def _is_users(frame: _Frame) -> bool:
+    return frame.module is None and is_users(Place(frame.filename, frame.line, frame.name))
 
 
 def _is_rank(one: _Local) -> bool:
@@ -248,11 +253,13 @@ def _is_rank(one: _Local) -> bool:
 
 def joined(before: dict[int, Dump], after: dict[int, Dump]) -> list[Stack]:
     """Both looks in one: what each thread does, and what it did."""
-    earlier = {(one.pid, one.tid): one.frames for dump in before.values() for one in dump.threads}
-    found = [
-        msgspec.structs.replace(one, before=earlier.get((one.pid, one.tid), []))
-        for dump in after.values()
-        for one in dump.threads
-    ]
+    earlier = {(one.pid, one.tid): one for dump in before.values() for one in dump.threads}
+    found = [_after(earlier.get((one.pid, one.tid)), one) for dump in after.values() for one in dump.threads]
     seen = {one.pid for one in found}
     return found + [one for dump in before.values() for one in dump.threads if one.pid not in seen]
+
+
+def _after(before: Stack | None, now: Stack) -> Stack:
+    if before is None:
+        return now
+    return msgspec.structs.replace(now, before=before.frames, held_gil=before.holds_gil)
