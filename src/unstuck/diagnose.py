@@ -12,6 +12,7 @@ import msgspec
 
 from . import __version__
 from .errors import UserError
+from .model import gil
 from .model.acquitted import acquitted
 from .model.activities import activities
 from .model.bottleneck import bottleneck
@@ -138,11 +139,11 @@ def diagnose_live(pid: int, tell: Tell, *, seconds: float = 0.0) -> Report:
     def patience(seen: Look) -> float:
         """Where something stands, but not for long enough to tell stuck from slow, only looking on can."""
         now = live.added(so_far(), seen)
-        return 0.0 if report_on(now).findings else needs_patience(now)
+        return 0.0 if report_on(now).findings else max(needs_patience(now), gil.needs_patience(now))
 
     seen = live.look_at(so_far(), pids, tell, patience)
     answers = flight.ask(pids) if found.folder is not None else flight.Answers()
-    looked = flight.added(live.added(so_far(), seen), answers)
+    looked = _unless_known(flight.added(live.added(so_far(), seen), answers), tell)
     return report_on(live.sampled(looked, seconds, tell) if seconds else looked)
 
 
@@ -178,7 +179,13 @@ def diagnose_stall(folder: Path, pid: int, stall: Stall) -> Report:
     pids = tree.run_of(pid)
     answers = flight.ask(pids)
     evidence = flight.added(msgspec.structs.replace(gather(folder), stall=stall), answers)
-    return report_on(live.added(evidence, live.look_at(evidence, pids, lambda _: None)))
+    looked = live.added(evidence, live.look_at(evidence, pids, lambda _: None))
+    return report_on(_unless_known(looked, lambda _: None))
+
+
+def _unless_known(evidence: Evidence, tell: Tell) -> Evidence:
+    """Where no cause is known and a main thread computes without progress, what it goes through is looked at, too."""
+    return evidence if report_on(evidence).findings else live.with_rounds(evidence, tell)
 
 
 def foretold(folder: Path) -> Ahead:
