@@ -1,0 +1,131 @@
+"""A loop of the user's own goes on forever and gives no batch: it reads the same files again and again, or nothing.
+
+## What it looks at
+A main process, or a worker that is waited for, whose main thread computes without progress. It is sampled for several
+seconds: which lines of the user's own it meets, which files and folders it begins again, whether it writes, whether
+memory grows. In a recorded run also that no batch and no optimizer step ever came, and for how long nothing moved.
+
+## Why it happens
+A data loader that starts over when its data ends never notices that there is none: the list of files is empty, a filter
+drops every document, no row group is assigned to this rank, rejection sampling cannot succeed. `while True` and the
+empty `for` are often in different functions, so no line shows it. A busy CPU looks like work.
+
+## What to do
+Count what one round over the data yields, and raise an error when it is nothing.
+
+## How sure it is
+Files that are begun again and again with nothing kept of them are told after 10 s. A loop that reads nothing looks like
+a long computation, so it has a minute, and stays unnamed while memory grows or the calls vary. From outside, without
+a generator or a DataLoader's fetch on the stack, it is only possible: nobody knows there whether a batch ever came.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ...model.doing import fetch_of, place
+from ...model.evidence import Evidence
+from ...model.feeding import gave_batches, so_far
+from ...model.look import Frame, Rounds, Seen, Stack
+from ...model.phrases import duration, many, percent, short, size, who
+from ...model.report import Certainty, Finding, Remedy, Subject, Symptom
+from ...model.rounds import A_MINUTE, SETTLED, around, begun_again, goes_round, lines, only_computes
+from ...model.rule import rule
+from ...model.standing import main_stack, recorded, standing
+
+LINES = 4  # that are told
+FILES = 3
+
+OUTRANKED = (
+    "stuck-in-user-code",
+    "worker-infinite-loop",
+    "silent-rank-data-stall",
+    "collective-timeout",
+    "dataloader-timeout",
+    "dataloader-bound",
+    "uncaught-exception",
+    "main-killed",
+)
+
+
+@rule(
+    explains=Symptom.STUCK,
+    certainty=Certainty.LIKELY,
+    needs=("processes", "stacks"),
+    outranks=OUTRANKED,
+    behind=("nanochat-empty-split-spin", "rank-without-row-groups", "all-documents-blank", "gil-held"),
+)
+def check(evidence: Evidence) -> Iterator[Finding]:
+    for seen in evidence.processes or ():
+        stack, rounds = main_stack(evidence, seen.pid), seen.rounds
+        if stack is None or rounds is None or _has_begun(evidence, seen):
+            continue
+        seconds = standing(evidence, seen, stack) if recorded(evidence, seen) is not None else rounds.seconds
+        frame = around(rounds)
+        if frame is None or not _loops(rounds, seconds):
+            continue
+        yield _found(evidence, seen, stack, frame, seconds)
+
+
+def _has_begun(evidence: Evidence, seen: Seen) -> bool:
+    process = recorded(evidence, seen)
+    return process is not None and (gave_batches(process) or process.optimizer_steps > 0)
+
+
+def _loops(rounds: Rounds, seconds: float) -> bool:
+    return (goes_round(rounds) and seconds >= SETTLED) or (only_computes(rounds) and seconds >= A_MINUTE)
+
+
+def _found(evidence: Evidence, seen: Seen, stack: Stack, frame: Frame, seconds: float) -> Finding:
+    rounds = seen.rounds
+    assert rounds is not None
+    where = place(frame)
+    files = begun_again(rounds) if goes_round(rounds) else {}
+    what = f"reads {_named(files)} over and over" if files else "reads nothing, keeps nothing"
+    name = who(seen)[:1].upper() + who(seen)[1:]
+    known = recorded(evidence, seen) is not None or _awaited(stack)
+    return Finding(
+        cause=f"{name} loops endlessly in {frame.name} ({short(where)}): it {what}, and no batch came in "
+        f"{duration(seconds)}.",
+        seen=list(_seen(evidence, seen, rounds, files)),
+        remedy=Remedy(
+            f"Count what one round of {frame.name} yields, and raise an error when it is nothing: the list may be "
+            "empty, the filter may drop everything, or nothing is assigned to this rank.",
+            [f"py-spy dump --pid {seen.pid} --locals"],
+        ),
+        node=seen.node,
+        rank=seen.rank,
+        worker=seen.worker,
+        pid=seen.pid,
+        onset_s=evidence.stall.since if evidence.stall is not None else None,
+        where=where,
+        subject=Subject("file", next(iter(files))) if files else None,
+        certainty="" if known else Certainty.POSSIBLE.value,
+    )
+
+
+def _awaited(stack: Stack) -> bool:
+    """Somebody waits for what it should give: a loop over a generator, or a DataLoader."""
+    return fetch_of(stack) is not None or any(one.yields for one in stack.calls)
+
+
+def _named(files: dict[str, int]) -> str:
+    first = next(iter(files)).rpartition("/")[2]
+    return first if len(files) == 1 else f"{first} and {many(len(files) - 1, 'other')}"
+
+
+def _seen(evidence: Evidence, seen: Seen, rounds: Rounds, files: dict[str, int]) -> Iterator[str]:
+    met = lines(rounds)
+    total = sum(met.values())
+    spots = ", ".join(
+        f"{short(where)} ({where.function.rpartition('.')[2]}) {percent(count / total)}"
+        for where, count in list(met.items())[:LINES]
+    )
+    yield f"sampled {total} times in {duration(rounds.seconds)}, it was at {many(len(met), 'line')} of its own: {spots}"
+    for path, times in list(files.items())[:FILES]:
+        yield f"{path} was begun again at least {many(times, 'time')}"
+    read = f"read {size(rounds.read)} again" if rounds.read else "read nothing"
+    yield f"meanwhile it {read}, wrote nothing, and its memory did not grow"
+    process = recorded(evidence, seen)
+    if process is not None:
+        yield so_far(evidence, process) if process.sources else "no batch and no optimizer step so far"
