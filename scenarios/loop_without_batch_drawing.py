@@ -1,4 +1,5 @@
 # expect: loop-without-batch
+# outside: nothing
 """Before the first step, pairs are drawn until both are of one speaker, and no speaker has two recordings."""
 
 import random

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .doing import FETCHING, OWN, SCANNING, doing, place, user_frame
+from .doing import FETCHING, OWN, SCANNING, doing, fetch_of, place, user_frame
 from .evidence import Evidence
 from .look import Frame, Rounds, Sampled, Seen, Stack
 from .places import Place
@@ -32,9 +32,15 @@ def in_question(evidence: Evidence) -> list[Seen]:
 def _gets_nowhere(evidence: Evidence, seen: Seen, stack: Stack) -> bool:
     if not computes(seen.main_task, seen.looked) or seen.main_task.written or seen.private_grown > GROWING:
         return False
-    known = recorded(evidence, seen) is not None
     alike = doing(stack) in ALIKE and doing(earlier(stack)) in ALIKE
-    return alike and not (known and standing(evidence, seen, stack) < LONG)
+    if recorded(evidence, seen) is None:
+        return alike and is_awaited(stack)
+    return alike and standing(evidence, seen, stack) >= LONG
+
+
+def is_awaited(stack: Stack) -> bool:
+    """Something waits for what it should give: a loop over a generator, or a DataLoader. Else it may just compute."""
+    return fetch_of(stack) is not None or any(one.yields for one in stack.calls)
 
 
 def longer(evidence: Evidence, seen: Seen, rounds: Rounds) -> float:

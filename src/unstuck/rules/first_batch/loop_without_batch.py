@@ -15,18 +15,18 @@ Count what one round over the data yields, and raise an error when it is nothing
 
 ## How sure it is
 Files that are begun again and again with nothing kept of them are told after 10 s. A loop that reads nothing looks like
-a long computation, so it has a minute, and stays unnamed while memory grows or the calls vary. From outside, without
-a generator or a DataLoader's fetch on the stack, it is only possible: nobody knows there whether a batch ever came.
+a long computation, so it has a minute, and stays unnamed while memory grows or the calls vary. From outside it speaks
+only of a generator or a DataLoader's fetch: whether a batch ever came from other code is not known there.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ...model.doing import fetch_of, place
+from ...model.doing import place
 from ...model.evidence import Evidence
 from ...model.feeding import gave_batches, so_far
-from ...model.look import Frame, Rounds, Seen, Stack
+from ...model.look import Frame, Rounds, Seen
 from ...model.phrases import duration, many, percent, short, size, who
 from ...model.report import Certainty, Finding, Remedy, Subject, Symptom
 from ...model.rounds import A_MINUTE, SETTLED, around, begun_again, goes_round, lines, only_computes
@@ -64,7 +64,7 @@ def check(evidence: Evidence) -> Iterator[Finding]:
         frame = around(rounds)
         if frame is None or not _loops(rounds, seconds):
             continue
-        yield _found(evidence, seen, stack, frame, seconds)
+        yield _found(evidence, seen, frame, seconds)
 
 
 def _has_begun(evidence: Evidence, seen: Seen) -> bool:
@@ -76,14 +76,13 @@ def _loops(rounds: Rounds, seconds: float) -> bool:
     return (goes_round(rounds) and seconds >= SETTLED) or (only_computes(rounds) and seconds >= A_MINUTE)
 
 
-def _found(evidence: Evidence, seen: Seen, stack: Stack, frame: Frame, seconds: float) -> Finding:
+def _found(evidence: Evidence, seen: Seen, frame: Frame, seconds: float) -> Finding:
     rounds = seen.rounds
     assert rounds is not None
     where = place(frame)
     files = begun_again(rounds) if goes_round(rounds) else {}
     what = f"reads {_named(files)} over and over" if files else "reads nothing, keeps nothing"
     name = who(seen)[:1].upper() + who(seen)[1:]
-    known = recorded(evidence, seen) is not None or _awaited(stack)
     return Finding(
         cause=f"{name} loops endlessly in {frame.name} ({short(where)}): it {what}, and no batch came in "
         f"{duration(seconds)}.",
@@ -100,13 +99,7 @@ def _found(evidence: Evidence, seen: Seen, stack: Stack, frame: Frame, seconds: 
         onset_s=evidence.stall.since if evidence.stall is not None else None,
         where=where,
         subject=Subject("file", next(iter(files))) if files else None,
-        certainty="" if known else Certainty.POSSIBLE.value,
     )
-
-
-def _awaited(stack: Stack) -> bool:
-    """Somebody waits for what it should give: a loop over a generator, or a DataLoader."""
-    return fetch_of(stack) is not None or any(one.yields for one in stack.calls)
 
 
 def _named(files: dict[str, int]) -> str:
