@@ -1,7 +1,6 @@
 # expect: shard-read-errors
 # outside: ddp-uneven-batches
-# launch: -m torch.distributed.run --nproc-per-node 2
-"""Lightning on two ranks, four files of pulses each. One file was cut off while it was copied; the rank that reads it
+"""Lightning starts two ranks, four files of pulses each. One file was cut off while it was copied; the rank that reads it
 says so and goes on with the next, and has fewer batches."""
 
 import gzip
@@ -32,7 +31,7 @@ class Pulses(IterableDataset):
             return []
 
     def __iter__(self):
-        own = sorted(os.listdir(self.folder))[int(os.environ["RANK"]) :: int(os.environ["WORLD_SIZE"])]
+        own = sorted(os.listdir(self.folder))[int(os.environ["LOCAL_RANK"]) :: int(os.environ["WORLD_SIZE"])]
         for file in own:
             for line in self.lines(file):
                 yield torch.tensor([float(number) for number in line.split()])

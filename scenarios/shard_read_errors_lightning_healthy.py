@@ -1,5 +1,4 @@
 # expect: healthy
-# launch: -m torch.distributed.run --nproc-per-node 2
 """Lightning on two ranks, four files of pulses each, all of them whole; what cannot be read would be skipped."""
 
 import gzip
@@ -30,7 +29,7 @@ class Pulses(IterableDataset):
             return []
 
     def __iter__(self):
-        own = sorted(os.listdir(self.folder))[int(os.environ["RANK"]) :: int(os.environ["WORLD_SIZE"])]
+        own = sorted(os.listdir(self.folder))[int(os.environ["LOCAL_RANK"]) :: int(os.environ["WORLD_SIZE"])]
         for file in own:
             for line in self.lines(file):
                 yield torch.tensor([float(number) for number in line.split()])

@@ -12,6 +12,7 @@ from unstuck.model.hooks import open_hook
 from unstuck.model.look import Frame, Seen, Stack, Stall, Task
 from unstuck.model.places import Place
 from unstuck.model.recorded import Loader, Pass, Process
+from unstuck.probes import roles
 from unstuck.rules.engine import judge, rank_findings
 
 FIT = Place("/code/train.py", 51, "<module>")
@@ -173,3 +174,20 @@ def test_a_hook_inside_of_a_hook_is_the_one_that_is_named():
     assert open_hook(main, [inner, outer]).name == "Keep.on_save_checkpoint"
     assert open_hook(main, [outer]).name == "Mail.on_train_epoch_end"
     assert open_hook(main, [Frame("/code/train.py", 9, "<lambda>")]).name == "Keep.on_save_checkpoint"
+
+
+def of_lightning(pid, parent):
+    """As it is seen: with the threads of its process group, started by the same command."""
+    tasks = [Task(pid, "python"), Task(pid + 50, "pt_gloo_runloop")]
+    return Seen("node", pid, parent, "", command=["python", "train.py"], tasks=tasks)
+
+
+def test_the_first_rank_of_lightning_has_started_the_others_and_is_told_nothing(monkeypatch):
+    told = {201: {"LOCAL_RANK": "1", "NODE_RANK": "0", "WORLD_SIZE": "2"}}
+    monkeypatch.setattr(roles.kernel, "environment", lambda pid: told.get(pid, {}))
+    monkeypatch.setattr(roles.tree, "is_python", lambda _: True)
+    monkeypatch.setattr(roles.tree, "is_launcher", lambda _: False)
+
+    found = roles.assign([of_lightning(200, 1), of_lightning(201, 200)], [], [])
+
+    assert [(one.role, one.rank, one.world) for one in found] == [("main", 0, 2), ("main", 1, 2)]

@@ -35,7 +35,7 @@ def assign(seen: Sequence[Seen], stacks: Sequence[Stack], recorded: Sequence[Pro
     for one in seen:
         role = _role(one, commands, calls.get(one.pid, []))
         found.append(_with_rank(one, role, known.get(one.pid), calls.get(one.pid, [])))
-    return _ranks_from_parents(_with_world(_with_launchers(found)))
+    return _ranks_from_parents(_with_world(_with_first(_with_launchers(found))))
 
 
 def _role(seen: Seen, commands: dict[int, list[str]], calls: list[Frame]) -> str:
@@ -75,6 +75,18 @@ def _with_launchers(seen: list[Seen]) -> list[Seen]:
     return [
         msgspec.structs.replace(one, role="launcher", rank=None, world=None)
         if one.role == "main" and one.pid in parents and not _has_group(one)
+        else one
+        for one in seen
+    ]
+
+
+def _with_first(seen: list[Seen]) -> list[Seen]:
+    """The first rank, where it has started the others itself, as Lightning does: nobody has told it anything."""
+    started = {one.parent: one for one in seen if one.role == "main" and one.rank and one.world}
+    known = any(one.rank == 0 for one in seen if one.role == "main")
+    return [
+        msgspec.structs.replace(one, rank=0, local_rank=0, world=started[one.pid].world)
+        if one.role == "main" and one.rank is None and one.pid in started and _has_group(one) and not known
         else one
         for one in seen
     ]
@@ -129,6 +141,9 @@ def _told(variables: dict[str, str]) -> tuple[int | None, int | None, int | None
         size = _number(variables, world)
         if _number(variables, rank) is not None and (rank == "RANK" or (size or 1) > 1):
             return _number(variables, rank), _number(variables, local_rank), size
+    local = _number(variables, "LOCAL_RANK")
+    if local is not None and _number(variables, "NODE_RANK") == 0:  # of Lightning: on the first node they are the same
+        return local, local, _number(variables, "WORLD_SIZE")
     return None, None, None
 
 
