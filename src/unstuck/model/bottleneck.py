@@ -19,6 +19,7 @@ from .places import Place
 from .questions import training_loaders
 from .recorded import Loader, Process
 from .report import Bottleneck
+from .starving import fair_waiting
 from .waiting import fetching, waiting
 from .writing import Writing, writing
 
@@ -75,11 +76,11 @@ def _of_start(evidence: Evidence, main: Process, loader: Loader) -> Bottleneck |
 
 
 def _of_loop(evidence: Evidence, main: Process, loader: Loader) -> Bottleneck:
-    waited = waiting(loader)
-    if waited.steps < BATCHES or waited.looped < A_WHILE:
-        return Bottleneck(UNKNOWN, f"Too short to tell: {many(waited.steps, 'step')} in {duration(waited.looped)}.")
-    shares = Shares(waited.share, *_between(evidence, main, loader, waited.looped), gpu_busy(evidence, main))
-    spare = _spare(evidence, main, loader, waited.looped) if shares.waiting < LITTLE else 0
+    waited = fair_waiting(evidence, main, loader)
+    if waited.steps < BATCHES or waited.lasted < A_WHILE:
+        return Bottleneck(UNKNOWN, f"Too short to tell: {many(waited.steps, 'step')} in {duration(waited.lasted)}.")
+    shares = Shares(waited.share, *_between(evidence, main, loader, waited.lasted), gpu_busy(evidence, main))
+    spare = _spare(evidence, main, loader, waited.lasted) if shares.waiting < LITTLE else 0
     answer = _answer(shares)
     return Bottleneck(
         answer=answer,

@@ -24,6 +24,12 @@ class Waiting(NamedTuple):
     waited: float
     looped: float
     steps: int
+    taken: float = 0.0  # seconds that other programs took from both, where that was found out
+
+    @property
+    def lasted(self) -> float:
+        """Seconds of looping, by the clock."""
+        return self.looped + self.taken
 
     @property
     def share(self) -> float:
@@ -32,7 +38,7 @@ class Waiting(NamedTuple):
     @property
     def matters(self) -> bool:
         """The loop would gain by faster loading, and there is enough of it to say so."""
-        return self.steps >= BATCHES and self.looped >= SECONDS and self.share >= SHARE
+        return self.steps >= BATCHES and self.lasted >= SECONDS and self.share >= SHARE
 
 
 def holds_up(evidence: Evidence, loader: Loader) -> bool:

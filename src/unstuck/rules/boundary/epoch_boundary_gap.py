@@ -19,7 +19,8 @@ tenth.
 ## How sure it is
 Certain of the times. Validation and computing are what one expects there, and are left out: time of the training's own
 code counts only if its main thread was met waiting (asleep, for a file, a socket, a process). It speaks from one second
-a boundary and a fifth of the run on, and only where no rule knows the part better.
+a boundary and a fifth of the run on, and only where no rule knows the part better. Of starting and ending workers, the
+time in which other programs had the CPU cores is left out.
 """
 
 from __future__ import annotations
@@ -37,6 +38,7 @@ from ...model.recorded import Loader, Process
 from ...model.report import Certainty, Finding, Remedy, Subject, Symptom
 from ...model.rule import rule
 from ...model.speaking import once, settings
+from ...model.starving import fair_making, fair_start
 from ...model.waiting import fetching, lasted
 
 BOUNDARIES = 2  # one alone may be a coincidence
@@ -94,13 +96,22 @@ def check(evidence: Evidence) -> Iterator[Finding]:
 def _boundary(evidence: Evidence, main: Process, loader: Loader) -> Boundary:
     found: dict[tuple[str, str, Place | None], float] = {}
     for part in [one for gap in loader.boundaries for one in gap.parts if one.what not in NOT_LOST]:
-        lost = part.seconds - (_anyway(evidence, main, loader) if part.what == FIRST_BATCH else 0.0)
+        lost = _lost(evidence, main, loader, part) - (
+            _anyway(evidence, main, loader) if part.what == FIRST_BATCH else 0.0
+        )
         key = part.what, part.name, part.where
         found[key] = found.get(key, 0.0) + max(lost, 0.0)
     parts = [Part(what, name, seconds, where=where) for (what, name, where), seconds in found.items() if seconds]
     own = own_waiting(evidence, main, loader.boundaries)
     parts += [own] if own is not None else []
     return Boundary(main, loader, sorted(parts, key=lambda one: -one.seconds))
+
+
+def _lost(evidence: Evidence, main: Process, loader: Loader, part: Part) -> float:
+    """Workers that are slow to start and to end because other programs have the CPU cores lose nothing here."""
+    if part.what in (STARTING, ENDING):
+        return fair_making(evidence, main, loader, part.seconds)
+    return fair_start(evidence, main, loader, part.seconds) if part.what == FIRST_BATCH else part.seconds
 
 
 def _anyway(evidence: Evidence, main: Process, loader: Loader) -> float:

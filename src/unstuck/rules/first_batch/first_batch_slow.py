@@ -21,7 +21,7 @@ files, or tokens and indices prepared beforehand. For a test only: a smaller bat
 Certain of the seconds. It speaks when the first batch has taken ten seconds or more, which is at least half of all the
 time since it was asked for, and those after it come far faster: what takes as long every time is another rule's, and
 so is a shuffle buffer. While it has not come, it speaks only if something was read, loaded, made or kept in the last
-ten seconds.
+ten seconds. Time in which the run was ready and other programs had the CPU cores is left out.
 """
 
 from __future__ import annotations
@@ -37,6 +37,7 @@ from ...model.recorded import Process
 from ...model.report import Certainty, Finding, Remedy, Subject, Symptom
 from ...model.rule import rule
 from ...model.sources import Source
+from ...model.starving import fair_first
 from ...model.warming import Warming, advice, seen, warming, words
 
 SECONDS = 10.0  # what somebody waits without a word before he begins to wonder
@@ -67,7 +68,7 @@ SHORT = 100  # tokens: documents below that are short
 def check(evidence: Evidence) -> Iterator[Finding]:
     for main in evidence.mains():
         first = first_batch(evidence, main)
-        if first is None or not _is_slow(first) or _is_shuffled(first):
+        if first is None or not _is_slow(fair_first(evidence, main, first)) or _is_shuffled(first):
             continue
         source, warm = _most(first.fed), warming(evidence, main, first)
         if _is_one_sample(first, warm):

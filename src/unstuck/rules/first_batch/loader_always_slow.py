@@ -17,7 +17,8 @@ training, or bring the data nearer.
 ## How sure it is
 Certain of the seconds. It speaks from three batches and five seconds on, when those after the first take at least half
 a second and, times the workers that load at once, at least half as long as it, and most of the loop is spent waiting.
-From ten batches and five seconds on, a DataLoader is left to dataloader-bound.
+From ten batches and five seconds on, a DataLoader is left to dataloader-bound. Time in which the run was ready and
+other programs had the CPU cores is left out.
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ from ...model.recorded import Loader, Process
 from ...model.report import Certainty, Finding, Remedy, Subject, Symptom
 from ...model.rule import rule
 from ...model.sources import Source
+from ...model.starving import fair_first
 from ...model.waiting import waiting
 
 OTHERS = 2  # batches after the first
@@ -54,7 +56,7 @@ FULL = 0.5  # of a batch's time in one kind of call
 def check(evidence: Evidence) -> Iterator[Finding]:
     for main in evidence.mains():
         first = first_batch(evidence, main)
-        if first is None or not _always(first) or _is_for_another(first):
+        if first is None or not _always(first, fair_first(evidence, main, first)) or _is_for_another(first):
             continue
         source = _most(first.fed)
         loader = first.loader
@@ -73,11 +75,12 @@ def check(evidence: Evidence) -> Iterator[Finding]:
         )
 
 
-def _always(first: First) -> bool:
-    if first.later is None or not first.came or first.others < OTHERS or first.later < EACH:
+def _always(first: First, fair: First) -> bool:
+    """Without the time in which other programs had the CPU cores."""
+    if first.later is None or not first.came or first.others < OTHERS or (fair.later or 0.0) < EACH:
         return False
     total = first.seconds + first.later * first.others
-    return (first.each or 0.0) >= AS_SLOW * first.seconds and first.later_share >= SHARE and total >= SECONDS
+    return (fair.each or 0.0) >= AS_SLOW * fair.seconds and fair.later_share >= SHARE and total >= SECONDS
 
 
 def _is_for_another(first: First) -> bool:

@@ -23,6 +23,7 @@ seconds and a fifth of the run, of a run that goes on after fifteen: a start of 
 nothing to worry about. Of workers that are spawned, three seconds of it have to be something else than importing torch,
 for which they are given three times what the main process took. Workers that are started again for every pass are
 another rule's (worker-respawn-epoch-gap), and so is a large dataset that is sent to them (spawn-pickle-large-dataset).
+Time in which the run was ready and other programs had the CPU cores is left out.
 """
 
 from __future__ import annotations
@@ -35,6 +36,7 @@ from ...model.questions import loader_name
 from ...model.recorded import Loader, Process
 from ...model.report import Certainty, Finding, Remedy, Subject, Symptom
 from ...model.rule import rule
+from ...model.starving import fair_run, fair_worker_start
 from ...model.waiting import lasted
 from ...model.worker_start import IMPORTING, MAKING, PREPARING, UNPACKING, WorkerStart, worker_start
 
@@ -61,9 +63,12 @@ def check(evidence: Evidence) -> Iterator[Finding]:
             if found is None:
                 continue
             ran = max(lasted(main), found.seconds)
-            if found.seconds < (LIVE if main.alive else LONG) or found.seconds < SHARE * ran:
+            fair = fair_worker_start(evidence, main, loader, found)
+            if fair.seconds < (LIVE if main.alive else LONG):
                 continue
-            unusual = _unusual(main, loader, found)
+            if fair.seconds < SHARE * max(fair_run(evidence, main, loader, ran), fair.seconds):
+                continue
+            unusual = _unusual(main, loader, fair)
             if sum(unusual.values()) < BEYOND:
                 continue
             most = max(unusual, key=lambda name: unusual[name])

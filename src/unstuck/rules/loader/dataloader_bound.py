@@ -24,6 +24,7 @@ when all processors are in use, faster or nearer storage when workers wait rathe
 ## How sure it is
 Certain of the shares: they are measured over every step. It speaks from 30 % waiting and 2 ms a step on, in a loop of
 at least ten batches and five seconds, so that a short trial, a warm-up or a small model on data in memory stays quiet.
+Time in which the run was ready and other programs had the CPU cores is left out, by the kernel's count.
 From samples it knows the same shares within a few per cent, of the seconds it looked at: it keeps quiet unless the loop
 was seen to do something with its batches, and while the workers are only starting.
 """
@@ -49,9 +50,10 @@ from ...model.rule import rule
 from ...model.speaking import settings
 from ...model.spending import Time
 from ...model.stage_times import in_words
+from ...model.starving import fair_waiting, left_out
 from ...model.stripes import stripes
 from ...model.waiting import fetching as fetching_of
-from ...model.waiting import handing, waiting
+from ...model.waiting import handing
 
 SHARE = 0.3  # a GPU kept busy less than 70 % of the time is the usual mark of a loader that does not keep up
 BATCHES = 10
@@ -73,15 +75,19 @@ def check(evidence: Evidence) -> Iterator[Finding]:
 
 def _recorded(evidence: Evidence) -> Iterator[Finding]:
     for main, loader in training_loaders(evidence):
-        waited, looped, steps = waiting(loader)
-        if steps < BATCHES or looped < SECONDS or waited < SHARE * looped or waited < LONG * steps:
+        loop = fair_waiting(evidence, main, loader)
+        if loop.steps < BATCHES or loop.lasted < SECONDS or loop.share < SHARE or loop.waited < LONG * loop.steps:
             continue
         if (gpu_busy(evidence, main) or 0.0) >= BUSY:  # it still has work while the main thread waits for more
             continue
         fetching, crowded = fetching_of(evidence, main, loader), _crowded(evidence, loader)
         yield Finding(
-            cause=f"Training waits for data {percent(waited / looped)} of the time: {_why(loader, fetching)}",
-            seen=[*_seen(loader, fetching, crowded=crowded), *in_words(evidence, main, loader)],
+            cause=f"Training waits for data {percent(loop.share)} of the time: {_why(loader, fetching)}",
+            seen=[
+                *_seen(loader, fetching, crowded=crowded),
+                *in_words(evidence, main, loader),
+                *left_out(evidence, main, loader, loop),
+            ],
             remedy=_remedy(loader, fetching, _cpus(evidence, main), crowded=crowded),
             node=main.node,
             rank=main.rank,

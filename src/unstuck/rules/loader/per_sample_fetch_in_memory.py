@@ -32,7 +32,8 @@ from ...model.questions import is_users, loader_name, training_loaders
 from ...model.recorded import Fetching, Loader
 from ...model.report import Certainty, Finding, Remedy, Subject, Symptom
 from ...model.rule import rule
-from ...model.waiting import SECONDS, fetching, waiting
+from ...model.starving import fair_waiting
+from ...model.waiting import SECONDS, fetching
 
 SHARE = 0.5  # of the loop: fetching is what the run does most
 BATCHES = 100
@@ -43,10 +44,10 @@ QUICK = 50e-6  # seconds a sample: decoding anything takes more, and so does wai
 @rule(explains=Symptom.SLOW, certainty=Certainty.CERTAIN, needs=("recording",), outranks=("dataloader-bound",))
 def check(evidence: Evidence) -> Iterator[Finding]:
     for main, loader in training_loaders(evidence):
-        loads, loop = fetching(evidence, main, loader), waiting(loader)
+        loads, loop = fetching(evidence, main, loader), fair_waiting(evidence, main, loader)
         if loader.num_workers or loader.iterable or len(loads) != 1 or not _quick(loads[0]):
             continue
-        if loop.steps < BATCHES or loop.looped < SECONDS or loop.share < SHARE:
+        if loop.steps < BATCHES or loop.lasted < SECONDS or loop.share < SHARE:
             continue
         (load,) = loads
         yield Finding(

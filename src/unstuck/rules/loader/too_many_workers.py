@@ -32,6 +32,7 @@ from ...model.recorded import Loader, Process
 from ...model.report import Certainty, Finding, Remedy, Subject, Symptom
 from ...model.rule import rule
 from ...model.speaking import settings
+from ...model.starving import fair_waiting
 from ...model.waiting import waiting
 
 WANTED = 0.5  # of a worker's time: one that sleeps more than that is in nobody's way
@@ -47,7 +48,10 @@ def check(evidence: Evidence) -> Iterator[Finding]:
         if not cpus or len(crowd.workers) <= cpus or not _in_the_way(crowd, cpus):
             continue
         for main, loader in training_loaders(evidence):
-            if main.node != crowd.host.node or not waiting(loader).matters or not _has(crowd, loader):
+            if main.node != crowd.host.node or not _has(crowd, loader):
+                continue
+            alone = len(crowd.workers) >= TIMES * cpus
+            if not (waiting(loader) if alone else fair_waiting(evidence, main, loader)).matters:
                 continue
             yield Finding(
                 cause=f"{_who(crowd, loader)} {many(cpus, 'processor')}: a worker that wants to run waits for a "

@@ -19,7 +19,7 @@ has to go through shared memory or through the sampler. The memory of the worker
 ## How sure it is
 Certain of the times and pids. Of an iterable dataset only what is not spent in its own code is counted, because a
 stream that is begun anew fills its buffers again whoever reads it. It speaks from half a second a pass and 15 % of the
-run on.
+run on, without the time in which the run was ready and other programs had the CPU cores.
 """
 
 from __future__ import annotations
@@ -29,10 +29,11 @@ from collections.abc import Iterator
 from ...model.evidence import Evidence
 from ...model.phrases import duration, many, percent
 from ...model.questions import loader_name
-from ...model.recorded import Fetching, Loader
+from ...model.recorded import Fetching, Loader, Process
 from ...model.report import Certainty, Finding, Remedy, Subject, Symptom
 from ...model.rule import rule
 from ...model.speaking import once, settings
+from ...model.starving import fair_loading, fair_making, fair_run, fair_start
 from ...model.waiting import fetching, lasted
 
 PASSES = 3  # the first has to be paid for anyhow, and one alone may be a coincidence
@@ -47,9 +48,9 @@ def check(evidence: Evidence) -> Iterator[Finding]:
             if not _respawned(loader):
                 continue
             loads = fetching(evidence, main, loader)
-            each = _saved(loader, loads)
-            saved, ran = each * (loader.starts.count - 1), lasted(main)
-            if each < LONG or saved < SHARE * ran:
+            each, ran = _saved(loader, loads), lasted(main)
+            saved = each * (loader.starts.count - 1)
+            if not _matters(evidence, main, loader, loads, ran):
                 continue
             yield Finding(
                 cause=f"{percent(saved / ran)} of the run goes into starting the same workers again: "
@@ -72,12 +73,27 @@ def _respawned(loader: Loader) -> bool:
     return loader.num_workers > 0 and passes >= PASSES and loader.batches > 1.2 * passes and anew
 
 
+def _matters(evidence: Evidence, main: Process, loader: Loader, loads: list[Fetching], ran: float) -> bool:
+    """Without the time in which other programs had the CPU cores: that is not lost by starting workers again."""
+    starts, firsts = _started(loader)
+    starts, firsts = fair_making(evidence, main, loader, starts), fair_start(evidence, main, loader, firsts)
+    each = starts + firsts - fair_loading(evidence, main, loader, _loading(loader, loads))
+    return each >= LONG and each * (loader.starts.count - 1) >= SHARE * fair_run(evidence, main, loader, ran)
+
+
 def _saved(loader: Loader, loads: list[Fetching]) -> float:
-    """Seconds a pass. The longest is taken for the first pass, which workers that stay need as well."""
+    """Seconds a pass."""
+    return sum(_started(loader)) - _loading(loader, loads)
+
+
+def _started(loader: Loader) -> tuple[float, float]:
+    """Seconds a pass, of making its iterator and of its first batch.
+
+    The longest is taken for the first pass, which workers that stay need as well.
+    """
     later = max(loader.starts.count - 1, 1)
     starts = (loader.starts.total - loader.starts.longest) / later
-    firsts = (loader.first_waits.total - loader.first_waits.longest) / later
-    return starts + firsts - _loading(loader, loads)
+    return starts, (loader.first_waits.total - loader.first_waits.longest) / later
 
 
 def _loading(loader: Loader, loads: list[Fetching]) -> float:

@@ -35,7 +35,8 @@ from ...model.questions import is_users, loader_name
 from ...model.recorded import Loader, Process
 from ...model.report import Certainty, Finding, Remedy, Subject, Symptom
 from ...model.rule import rule
-from ...model.waiting import Waiting, fetching, waiting
+from ...model.starving import fair_waiting
+from ...model.waiting import Waiting, fetching
 
 QUEUED = 0.33  # of the time in which rank 0's workers wanted to run: then processors are what is missing
 LONG = 0.002  # seconds of waiting for each batch: below that, sending it costs as much
@@ -50,7 +51,7 @@ STREAMS = "datasets."  # Hugging Face's, which accelerate can share out by their
 )
 def check(evidence: Evidence) -> Iterator[Finding]:
     for process, prepared, loader in _dispatched(evidence):
-        found = waiting(loader)
+        found = fair_waiting(evidence, process, loader)
         if not found.matters or found.waited < LONG * found.steps or _crowded(evidence, loader):
             continue
         yield Finding(
