@@ -21,7 +21,9 @@ class Frame(msgspec.Struct, frozen=True, omit_defaults=True):
     # What the loops go over that stand in the endless loop around this line, where none of them is being gone through:
     # by name, with what it is if that is empty ("[]"), else "".
     loops: dict[str, str] = {}
-    yields: bool = False  # the user's own function is a generator, by its source
+    # Of the user's own, by its source: the function is a generator; the line is inside a `while`.
+    yields: bool = False
+    repeats: bool = False
 
     @property
     def name(self) -> str:

@@ -94,16 +94,18 @@ def lines(rounds: Rounds) -> dict[Place, int]:
     return dict(sorted(found.items(), key=lambda item: -item[1]))
 
 
-def around(rounds: Rounds) -> Frame | None:
-    """The innermost function of the user's own that it was in all the time: the loop is there, or right below it."""
+def around(rounds: Rounds, stack: Stack) -> Frame | None:
+    """The innermost function of the user's own that it was in all the time, in a `while` if any was: the loop."""
+    known = {(one.file, one.function): one for one in (*stack.calls, *earlier(stack).calls)}
     stacks = [one.stack.calls[::-1] for one in _whole(rounds)]
-    found = None
+    found: list[Frame] = []
     for frames in zip(*stacks, strict=False):
+        first = frames[0]
         if len({(one.file, one.function) for one in frames}) > 1:
             break
-        named = user_frame([frames[0]]) is not None and not frames[0].name.startswith(NAMELESS)
-        found = frames[0] if named else found
-    return found
+        if user_frame([first]) is not None and not first.name.startswith(NAMELESS):
+            found.append(known.get((first.file, first.function), first))
+    return next((one for one in reversed(found) if one.repeats), found[-1] if found else None)
 
 
 def _whole(rounds: Rounds) -> list[Sampled]:

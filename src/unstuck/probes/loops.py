@@ -36,13 +36,20 @@ def gone_over(file: str, line: int, values: dict[str, str]) -> dict[str, str]:
 
 def yields(file: str, line: int) -> bool:
     """The innermost function around this line is a generator."""
-    try:
-        tree = _parsed(file, _changed(file))
-        around = [one for one in ast.walk(tree) if isinstance(one, FUNCTIONS) and _around(one, line)] if tree else []
-        inner = max(around, key=lambda one: one.lineno, default=None)
-        return inner is not None and any(isinstance(one, ast.Yield | ast.YieldFrom) for one in _inside(inner))
-    except RecursionError:
-        return False
+    inner = _function(file, line)
+    return inner is not None and any(isinstance(one, ast.Yield | ast.YieldFrom) for one in _inside(inner))
+
+
+def repeats(file: str, line: int) -> bool:
+    """The line is inside a `while` of the innermost function around it, or of the module where there is none."""
+    inner = _function(file, line) or _parsed(file, _changed(file))
+    return inner is not None and any(isinstance(one, ast.While) and _around(one, line) for one in _inside(inner))
+
+
+def _function(file: str, line: int) -> ast.FunctionDef | ast.AsyncFunctionDef | None:
+    tree = _parsed(file, _changed(file))
+    around = [one for one in ast.walk(tree) if isinstance(one, FUNCTIONS) and _around(one, line)] if tree else []
+    return max(around, key=lambda one: one.lineno, default=None)
 
 
 def _gone_over(tree: ast.Module | None, line: int, values: dict[str, str]) -> dict[str, str]:

@@ -232,7 +232,8 @@ def _frame(frame: _Frame, *, look: bool) -> Frame:
         native=frame.module is not None,
         locals=known,
         loops=_loops(frame) if look else {},
-        yields=look and _is_users(frame) and loops.yields(frame.filename, frame.line),
+        yields=look and _is_so(loops.yields, frame),
+        repeats=look and _is_so(loops.repeats, frame),
     )
 
 
@@ -241,6 +242,13 @@ def _loops(frame: _Frame) -> dict[str, str]:
     if not _is_users(frame):
         return {}
     return loops.gone_over(frame.filename, frame.line, {one.name: one.repr or "" for one in frame.locals or ()})
+
+
+def _is_so(asked: Callable[[str, int], bool], frame: _Frame) -> bool:
+    try:
+        return _is_users(frame) and asked(frame.filename, frame.line)
+    except RecursionError:  # code that a program has written, deeper than anybody would
+        return False
 
 
 def _is_users(frame: _Frame) -> bool:

@@ -61,7 +61,7 @@ def check(evidence: Evidence) -> Iterator[Finding]:
         if stack is None or rounds is None or _has_begun(evidence, seen):
             continue
         seconds = standing(evidence, seen, stack) if recorded(evidence, seen) is not None else rounds.seconds
-        frame = around(rounds)
+        frame = around(rounds, stack)
         if frame is None or not _loops(rounds, seconds):
             continue
         yield _found(evidence, seen, frame, seconds)
