@@ -155,8 +155,9 @@ class Stack(msgspec.Struct, frozen=True, omit_defaults=True):
     """One thread's calls, innermost first, at the second look; `before` at the first."""
 
     pid: int
-    tid: int
+    tid: int  # 0: not known, as of other threads than the main one before Python 3.11, read without a pause
     name: str = ""
+    ident: int = 0  # Python's own number of the thread
     frames: list[Frame] = []
     before: list[Frame] = []
     holds_gil: bool = False

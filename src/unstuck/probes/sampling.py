@@ -24,7 +24,9 @@ from .stacks import py_spy
 RATE = 50  # samples a second: 20 ms is fine enough for what takes a tenth of the time, and costs the training little
 SPARE = 10.0  # seconds for py-spy to start and to write
 FLUSH = 3.0  # the same for writing alone, once it was told to stop
-_HEAD = re.compile(r"thread \((?P<tid>\d+)\): ?(?P<name>[^;]*);")
+# Before Python 3.11 a thread that is not paused is told by Python's own number of it.
+_HEAD = re.compile(r"thread \((?P<tid>\d+|0x[0-9A-Fa-f]+)\): ?(?P<name>[^;]*);")
+MAIN = "MainThread"
 _PROCESS = re.compile(r'(?:^|;)process (\d+):"')
 _FRAME = re.compile(r"^(?P<function>.*) \((?P<file>.*?)(?::(?P<line>\d+))?\)$")
 
@@ -114,12 +116,19 @@ def _sampled(pid: int, line: str) -> Sampled | None:
     return Sampled(
         pid=chain[-1],
         parent=chain[-2] if len(chain) > 1 else 0,
-        tid=int(thread["tid"]),
+        tid=_tid(chain[-1], thread["tid"], thread["name"]),
         thread=thread["name"],
         count=int(count),
         seconds=int(count) / RATE,
         frames=[_frame(call) for call in reversed(calls)],
     )
+
+
+def _tid(pid: int, told: str, name: str) -> int:
+    """The main thread's is the process's; any other's that is not known is Python's own."""
+    if not told.startswith("0x"):
+        return int(told)
+    return pid if name == MAIN else int(told, 16)
 
 
 def _frame(text: str) -> Frame:

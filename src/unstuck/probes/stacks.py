@@ -186,7 +186,8 @@ def threads(said: bytes) -> list[Stack]:
 
 def _threads(said: bytes, *, look: bool) -> list[Stack]:
     """`look` into the source of the program, for what its loops go over."""
-    return [_stack(one, look=look) for one in _decoder.decode(said) if one.thread_name != THREAD]
+    every = _decoder.decode(said)
+    return [_stack(one, alone=len(every) == 1, look=look) for one in every if one.thread_name != THREAD]
 
 
 def reason(said: str) -> str:
@@ -212,11 +213,14 @@ def _scope() -> str:
         return ""
 
 
-def _stack(thread: _Thread, *, look: bool) -> Stack:
+def _stack(thread: _Thread, *, alone: bool, look: bool) -> Stack:
+    """Before Python 3.11, py-spy knows a thread's number only if it pauses the process: the main one's is its pid."""
+    is_main = alone or thread.thread_name == "MainThread"
     return Stack(
         pid=thread.pid,
-        tid=thread.os_thread_id or 0,
+        tid=thread.os_thread_id or (thread.pid if is_main else 0),
         name=thread.thread_name or "",
+        ident=thread.thread_id,
         frames=[_frame(one, look=look) for one in thread.frames if OURS not in one.filename],
         holds_gil=thread.owns_gil,
     )
@@ -261,10 +265,14 @@ def _is_rank(one: _Local) -> bool:
 
 def joined(before: dict[int, Dump], after: dict[int, Dump]) -> list[Stack]:
     """Both looks in one: what each thread does, and what it did."""
-    earlier = {(one.pid, one.tid): one for dump in before.values() for one in dump.threads}
-    found = [_after(earlier.get((one.pid, one.tid)), one) for dump in after.values() for one in dump.threads]
+    earlier = {_key(one): one for dump in before.values() for one in dump.threads}
+    found = [_after(earlier.get(_key(one)), one) for dump in after.values() for one in dump.threads]
     seen = {one.pid for one in found}
     return found + [one for dump in before.values() for one in dump.threads if one.pid not in seen]
+
+
+def _key(one: Stack) -> tuple[int, int]:
+    return one.pid, one.ident or one.tid
 
 
 def _after(before: Stack | None, now: Stack) -> Stack:
