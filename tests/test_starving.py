@@ -17,7 +17,7 @@ from unstuck.rules.engine import judge_one
 
 HERE = Path(__file__).parent / "rules"
 MAIN, CORES, BEGAN, EVERY = 10, 2, 4.0, 2.0
-AT = Place("/home/me/train.py", 12, "main")
+AT = Place("/project/train.py", 12, "main")
 
 
 def main_process(loader: Loader, end: float, **more) -> Process:

@@ -96,16 +96,23 @@ def status(pid: int, tid: int | None = None) -> Status:
     )
 
 
+class Moved(NamedTuple):
+    """Bytes so far: read and written by system calls, from wherever; and what storage had to give for it."""
+
+    read: int = 0
+    written: int = 0
+    fetched: int = 0  # also of mapped files, which no system call reads
+
+
+def transfers(pid: int, tid: int | None = None) -> Moved:
+    """All zero where this user may not know."""
+    found = dict(line.split(": ") for line in _text(pid, tid, "io").splitlines() if ": " in line)
+    return Moved(*(int(found.get(name, 0)) for name in ("rchar", "wchar", "read_bytes")))
+
+
 def moved(pid: int, tid: int | None = None) -> tuple[int, int]:
     """Bytes it has read and written in all, from wherever. (0, 0) where this user may not know."""
-    found = dict(line.split(": ") for line in _text(pid, tid, "io").splitlines() if ": " in line)
-    return int(found.get("rchar", 0)), int(found.get("wchar", 0))
-
-
-def fetched(pid: int, tid: int | None = None) -> int:
-    """Bytes that came from storage for it: also those of mapped files, which no system call reads."""
-    found = dict(line.split(": ") for line in _text(pid, tid, "io").splitlines() if ": " in line)
-    return int(found.get("read_bytes", 0))
+    return transfers(pid, tid)[:2]
 
 
 def descriptors(pid: int) -> int | None:

@@ -53,9 +53,10 @@ def glance(pid: int) -> Glance | None:
     for tid in kernel.threads(pid)[:MANY]:
         task = kernel.stat(pid, tid)
         if task is not None:
-            own, moved, fetched = kernel.status(pid, tid), kernel.moved(pid, tid), kernel.fetched(pid, tid)
-            queued = kernel.queued(pid, tid)
-            tasks[tid] = Thread(task.cpu, own.switches, *moved, queued, task.page_ins, fetched, own.preempted)
+            own, moved, queued = kernel.status(pid, tid), kernel.transfers(pid, tid), kernel.queued(pid, tid)
+            tasks[tid] = Thread(
+                task.cpu, own.switches, moved.read, moved.written, queued, task.page_ins, moved.fetched, own.preempted
+            )
     return Glance(time.monotonic(), seen, kernel.status(pid), kernel.moved(pid), tasks)
 
 
