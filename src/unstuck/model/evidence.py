@@ -76,6 +76,18 @@ class Glance(msgspec.Struct, frozen=True, omit_defaults=True):
     frames: list[Frame] = []  # innermost first
 
 
+class Told(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A signal that `unstuck run` received for its command, and passed on."""
+
+    signal: int
+    at: float
+    pid: int = 0  # of the sender; 0: the kernel, or a process of another container
+    by: str = ""  # its name, where it was still there
+    terminal: bool = False  # a key at the terminal, or a timer: sent by the kernel
+    ignored: bool = False  # the command ignored it at that moment
+    handled: bool = False  # the command had a handler for it
+
+
 class Host(msgspec.Struct, frozen=True, omit_defaults=True):
     """One node of the run, over time."""
 
@@ -90,6 +102,8 @@ class Host(msgspec.Struct, frozen=True, omit_defaults=True):
     processes_alive: bool = False
     unrecorded: list[str] = []
     glances: list[Glance] = []
+    signals: list[Told] = []
+    broke_off: bool = False  # its watcher was killed; looked for on that node itself
 
 
 class Run(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -103,6 +117,8 @@ class Run(msgspec.Struct, frozen=True, omit_defaults=True):
     cwd: str = ""
     status: int | None = None  # of the command itself, as `Exit.status`
     pid: int | None = None
+    scheduler: str = ""  # Slurm, Kubernetes, or unknown
+    time_limit: float | None = None  # when the scheduler ends the job, in seconds since the epoch
 
 
 class Evidence(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from .evidence import Exit, Glance, Sample
+from .evidence import Exit, Glance, Sample, Told
 
 
 class Begin(msgspec.Struct, frozen=True, tag="begin"):
@@ -37,10 +37,16 @@ class Gone(msgspec.Struct, frozen=True, tag="gone"):
     exit: Exit
 
 
+class Heard(msgspec.Struct, frozen=True, tag="signal"):
+    """A signal came for the command."""
+
+    told: Told
+
+
 class End(msgspec.Struct, frozen=True, tag="end"):
     """The watcher has seen the run to its end."""
 
     at: float
 
 
-Line = Begin | Look | Glanced | Gone | End
+Line = Begin | Look | Glanced | Gone | Heard | End

@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 
 from ..model.evidence import Exit, Host, Sample
-from ..model.journal import Begin, End, Glanced, Gone, Line, Look
+from ..model.journal import Begin, End, Glanced, Gone, Heard, Line, Look
 from ..safe_files import open_plain, read_plain
 from ..wording.left_out import encodable, left_out
 from . import host
@@ -54,7 +54,8 @@ def look(folder: Path) -> Journals:
 def _host(begin: Begin, lines: list[Line], folder: Path) -> Host:
     samples = [one.sample for one in lines if isinstance(one, Look)]
     ended = any(isinstance(one, End) for one in lines)
-    alive = os.uname().nodename == begin.node and _holds_lock(folder, begin)
+    held = _holds_lock(folder, begin) if os.uname().nodename == begin.node else None
+    alive = held is True
     if samples and not ended and not alive:
         samples.append(host.counters_after(samples[-1], samples[-1].at))
     return Host(
@@ -68,6 +69,8 @@ def _host(begin: Begin, lines: list[Line], folder: Path) -> Host:
         watcher_ended=ended,
         processes_alive=alive,
         glances=[one.glance for one in lines if isinstance(one, Glanced)],
+        signals=[one.told for one in lines if isinstance(one, Heard)],
+        broke_off=held is False and not ended,
         unrecorded=sorted(encodable(one.name) for one in (folder / "recordings").glob("unrecorded-*"))[:MANY],
     )
 
@@ -83,17 +86,17 @@ def _thinned(samples: list[Sample]) -> list[Sample]:
     return [samples[0], *spread[1:], *newest]
 
 
-def _holds_lock(folder: Path, begin: Begin) -> bool:
-    """Whether that node's watcher still lives: it holds a lock for as long as it does."""
+def _holds_lock(folder: Path, begin: Begin) -> bool | None:
+    """Whether that node's watcher still lives: it holds a lock for as long as it does. None: it cannot be known."""
     if "/" in begin.node:
-        return False
+        return None
     try:
         with os.fdopen(open_plain(folder / f"watch-{begin.node}.lock"), "rb") as lock:
             fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)  # a shared one: another reader is no watcher
     except BlockingIOError:
         return True
     except OSError:
-        return False
+        return None
     return False
 
 

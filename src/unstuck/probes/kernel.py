@@ -61,6 +61,7 @@ class Status(msgspec.Struct, frozen=True):
     shared: int = 0
     traced_by: int = 0
     caught: int = 0  # signals that have a handler, as a bit mask
+    ignored: int = 0  # and those that do nothing
     switches: int = 0
     preempted: int = 0  # of these: it would have gone on
 
@@ -91,6 +92,7 @@ def status(pid: int, tid: int | None = None) -> Status:
         shared=_number(found, "RssShmem") * 1024,
         traced_by=_number(found, "TracerPid"),
         caught=int(found.get("SigCgt") or "0", 16),
+        ignored=int(found.get("SigIgn") or "0", 16),
         switches=slept + preempted,
         preempted=preempted,
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 import time
 from pathlib import Path
@@ -18,18 +19,36 @@ from .following import TICK
 from .stalls import Options
 from .watcher import Watcher
 
+GRACE = 25.0  # seconds: Slurm kills 30 s after SIGTERM, and so does Kubernetes
+
 
 def main(folder: Path, pid: int, recordings: Path, command: list[str]) -> None:
     os.umask(0o077)
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
     watcher = Watcher(folder, recordings, Voice(), Options(), settings(pid), None)
     if not watcher.begin(command, pid):
         return
-    quiet = 0
-    while quiet < 2:  # a launcher may have gone while its ranks are still opening their recordings
-        time.sleep(TICK)
+    quiet, leaving = 0, float("inf")
+    # A launcher may have gone while its ranks are still opening their recordings.
+    while quiet < 2 and time.monotonic() < leaving:
+        if _told_to_go(watcher):
+            leaving = min(leaving, time.monotonic() + GRACE)
         watcher.tick()
         quiet = 0 if watcher.anyone() else quiet + 1
+    if quiet < 2:  # only this watcher was told to go
+        sys.exit(1)
     watcher.finish(None)
+
+
+def _told_to_go(watcher: Watcher) -> bool:
+    """Wait for a tick. Schedulers tell all processes of a job to go: the run is seen to its end before we do."""
+    until = time.monotonic() + TICK
+    came = signal.sigtimedwait({signal.SIGTERM}, TICK)
+    if came is None:
+        return False
+    watcher.heard(came.si_signo, came.si_pid if came.si_code <= 0 else 0, came.si_code)
+    time.sleep(max(until - time.monotonic(), 0.0))
+    return True
 
 
 def settings(pid: int) -> Settings:

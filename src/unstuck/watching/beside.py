@@ -57,6 +57,10 @@ class Beside:
         with suppress(OSError):  # it is gone
             self._line.send(json.dumps(word).encode())
 
+    def heard(self, came: signal.struct_siginfo) -> None:
+        """A signal came for the command: by whom, as far as the kernel tells."""
+        self.send({"signal": came.si_signo, "by": came.si_pid if came.si_code <= 0 else 0, "code": came.si_code})
+
     def look(self, child: Child) -> None:
         """Whether it still lives. Said once if not: the run goes on without it."""
         if self._gone:
@@ -147,6 +151,9 @@ def _follow(watcher: Watcher, command: list[str], line: socket.socket) -> None:
         word = _heard(line, TICK)
         if word is None:
             watcher.tick()
+        elif "signal" in word:
+            watcher.heard(word["signal"], word["by"], word["code"])
+            word = None
     status = word.get("status")
     if status is None and handle is not None:  # our parent was killed: the command is watched to its end all the same
         while not handle.ended():

@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 
 from ..inside.format import RecordingName, recording_name
-from ..model.evidence import Exit, Sample
+from ..model.evidence import Exit, Sample, Told
 from ..model.journal import Begin
 from ..model.processors import in_words
 from ..probes import cgroups, gpu, host, kernel, processors
@@ -25,6 +25,7 @@ APART = slice(1, 3)  # processes of which it is asked what they share with nobod
 RARELY = 1000  # times as long as that took is the time until they are asked again, once they have been
 OFTEN = 5  # times
 COPY_EVERY = 20  # ticks: recordings that had to be written on a local disk
+OURSELVES = "unstuck"
 PATIENCE = 10  # ticks for which the status of an ended process is still asked for
 
 
@@ -132,6 +133,21 @@ class Following:
             if status is not None or self._ended[name] > PATIENCE:
                 handle.close()
                 del self._handles[name]
+
+    def heard(self, number: int, sender: int, code: int) -> None:
+        """A signal came for the command. What it does with it shows for as long as it lives."""
+        bit = 1 << (number - 1)
+        seen, sent = kernel.status(self.pid), kernel.stat(sender) if sender else None
+        told = Told(
+            signal=number,
+            at=round(self.now(), 3),
+            pid=sender,
+            by=OURSELVES if sender == os.getpid() else sent.name if sent is not None else "",
+            terminal=code > 0,
+            ignored=bool(seen.ignored & bit),
+            handled=bool(seen.caught & bit),
+        )
+        self.journal.heard(told)
 
     def child_ended(self, status: int) -> None:
         """The command itself, whose status the watcher has as its parent."""

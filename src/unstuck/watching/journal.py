@@ -7,8 +7,8 @@ from pathlib import Path
 
 import msgspec
 
-from ..model.evidence import Exit, Glance, Sample
-from ..model.journal import Begin, End, Glanced, Gone, Line, Look
+from ..model.evidence import Exit, Glance, Sample, Told
+from ..model.journal import Begin, End, Glanced, Gone, Heard, Line, Look
 from ..model.look import Frame
 from ..safe_files import append_private, read_plain, write_private
 
@@ -62,6 +62,9 @@ class Journal:
 
     def gone(self, seen: Exit) -> None:
         self._write(Gone(seen))
+
+    def heard(self, told: Told) -> None:
+        self._write(Heard(told))
 
     def end(self, at: float) -> None:
         self._write(End(at))

@@ -9,9 +9,13 @@ import signal
 import time
 from collections.abc import Callable, Mapping, Sequence
 
-PASSED_ON = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2}
+PASSED_ON = {
+    signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2, signal.SIGXCPU,
+    signal.SIGALRM,
+}  # fmt: skip
 ENDING = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT}  # those by which people end a program
 WAITED = PASSED_ON | {signal.SIGCHLD}
+TIMERS = {signal.SIGXCPU, signal.SIGALRM}  # what the kernel sends of these, it sends to one process
 UNKNOWN = 255  # the status of a child that somebody else has reaped
 RESTORED = [signal.SIGPIPE, signal.SIGXFSZ]  # Python ignores these for itself; the command must not
 
@@ -48,6 +52,7 @@ class Child:
             # A script without `#!`: like nohup, time and the shells, let sh run it.
             self.pid = spawn(["/bin/sh", shutil.which(command[0]) or command[0], *command[1:]])
         self.status: int | None = None
+        self.heard: Callable[[signal.struct_siginfo], None] = lambda _: None  # told of every signal that came for it
         self.reaped: dict[int, int] = {}  # as PID 1: everybody who has ended, and how
 
     def wait(self, tick: Callable[[], None], every: float) -> int:
@@ -65,7 +70,8 @@ class Child:
 
     def _pass_on(self, came: signal.struct_siginfo) -> None:
         """What the terminal sends, the kernel has sent to the whole group; the rest was meant for us alone."""
-        if came.si_code <= 0 and self.status is None:
+        self.heard(came)
+        if (came.si_code <= 0 or came.si_signo in TIMERS) and self.status is None:
             try:
                 os.kill(self.pid, came.si_signo)
             except OSError:  # it has another user's rights by now: sudo, for one, passes signals on by itself

@@ -22,6 +22,8 @@ from ..safe_files import PRIVATE_FILE, read_plain, write_private
 # File systems on which reserved space is there when it is written to. Elsewhere a full disk would kill with SIGBUS.
 RESERVING = {"ext2", "ext3", "ext4", "xfs", "jfs", "f2fs", "tmpfs", "overlay"}
 TRIES, APART = 10, 0.02  # somebody who only asks whether a lock is held has it for a moment
+SCHEDULERS = {"SLURM_JOB_ID": "Slurm", "SLURM_JOB_END_TIME": "Slurm", "KUBERNETES_SERVICE_HOST": "Kubernetes"}
+LONGEST_TIME = 12  # digits
 LOCK_SIZE = 64  # bytes: written over as a whole
 
 
@@ -62,6 +64,8 @@ def describe(folder: Path, command: list[str], pid: int | None) -> Run:
         host=os.uname().nodename,
         cwd=_working_folder(),
         pid=pid,
+        scheduler=_scheduler(),
+        time_limit=_time_limit(),
     )
     file = folder / "run.json"
     try:
@@ -86,9 +90,21 @@ def _described_before(file: Path, run: Run) -> Run:
         return run
     if first.host != run.host or first.pid == run.pid:
         return first
-    again = msgspec.structs.replace(first, pid=run.pid, command=run.command, cwd=run.cwd, status=None)
+    again = msgspec.structs.replace(
+        first, pid=run.pid, command=run.command, cwd=run.cwd, status=None, time_limit=run.time_limit
+    )
     write_private(file, _encoded(again))
     return again
+
+
+def _scheduler() -> str:
+    return next((name for variable, name in SCHEDULERS.items() if os.environ.get(variable)), "")
+
+
+def _time_limit() -> float | None:
+    """When Slurm ends the job; newer ones tell."""
+    value = os.environ.get("SLURM_JOB_END_TIME", "")
+    return float(value) if value.isascii() and value.isdigit() and len(value) <= LONGEST_TIME else None
 
 
 def _encoded(run: Run) -> bytes:

@@ -105,6 +105,7 @@ def _watched_here(watcher: Watcher, child: Child, command: list[str], output: Ou
 
 def _watched_beside(beside: Beside, child: Child, output: Output | None) -> int:
     beside.send({"pid": child.pid})
+    child.heard = beside.heard
     status = child.wait(lambda: beside.look(child), every=60.0)
     with suppress(OSError):
         if output is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -89,6 +90,11 @@ class Watcher:
     def tick(self) -> None:
         if self._parts is not None:
             self._parts.tick()
+
+    def heard(self, number: int, sender: int, code: int) -> None:
+        """A signal came for the command. `code`: as the kernel has it, above 0 where the kernel itself sent it."""
+        if self._parts is not None:
+            self._fence.run("following the processes", self._parts.following.heard, number, sender, code)
 
     @property
     def stopped(self) -> bool:
@@ -196,6 +202,7 @@ class Parts:
         """Only what descends from the command, by pid and start time."""
         below = [(pid, seen.started) for pid in tree.Tree().below(self._pid) if (seen := kernel.stat(pid)) is not None]
         started = self._started.started if self._started is not None else 0
+        self.following.heard(signal.SIGTERM, os.getpid(), 0)
         return Stopping((self._pid, started), {*self.following.descended, *below})
 
     def _write_logs(self, *, final: bool = False) -> None:
