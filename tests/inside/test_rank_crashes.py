@@ -77,7 +77,7 @@ class Crashing:
         )
     )
 
-    assert run.out.split("\n")[:2] == ["before True", "child False"]
+    assert run.out.split("\n")[:2] == ["before False", "child False"]
     assert "ERROR: Unexpected segmentation fault encountered in worker." in run.err
     assert functions(run.workers[0].process().crash)[-2:] == ["__getitem__", "string_at"]
 
@@ -110,4 +110,43 @@ def test_a_user_who_has_crashes_printed_later_has_them_printed_also_by_children(
 
     assert run.code == -signal.SIGSEGV
     assert run.out.count("Fatal Python error: Segmentation fault") == 2
+    assert run.main.process().crash == []
+
+
+ALONE = """
+import ctypes, faulthandler, sys
+import torch
+{then}
+def train():
+    ctypes.string_at(0)
+train()
+"""
+
+
+def test_a_single_process_that_crashes_leaves_its_stack_and_ends_as_ever(started: Started) -> None:
+    program = ALONE.format(then="")
+    plain, run = started(program, recorded=False), started(program)
+
+    assert (run.code, run.out, run.err) == (plain.code, plain.out, plain.err)
+    assert run.code == -signal.SIGSEGV
+    assert functions(run.main.process().crash)[-2:] == ["train", "string_at"]
+
+
+@pytest.mark.parametrize(
+    "then",
+    ["faulthandler.enable()", "if not faulthandler.is_enabled(): faulthandler.enable()", "faulthandler.disable()"],
+)
+def test_a_user_who_decides_about_faults_himself_has_it_his_way(started: Started, then: str) -> None:
+    program = ALONE.format(then=then)
+    plain, run = started(program, recorded=False), started(program)
+
+    assert run.code == plain.code == -signal.SIGSEGV
+    assert ("Fatal Python error" in run.err) == ("Fatal Python error" in plain.err) == ("enable()" in then)
+    assert run.main.process().crash == []
+
+
+def test_with_pythonfaulthandler_a_single_process_crashes_as_without_us(started: Started) -> None:
+    run = started(ALONE.format(then=""), variables={"PYTHONFAULTHANDLER": "1"})
+
+    assert "in train" in run.err
     assert run.main.process().crash == []

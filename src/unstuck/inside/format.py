@@ -151,6 +151,7 @@ EXIT_REAPED, EXIT_PEEKED = 1, 2
 # the time for which saving in the background held up the training before it went on.
 SAVED_TOGETHER, SAVED_SAFETENSORS, SAVED_ASIDE, SAVED_HELD = 1, 2, 4, 8
 SAVED_BITS = 4
+SAVED_STEP = 32  # bits of c below the number of optimizer steps before a save: those of the line
 SAVERS = ("torch.save", "torch.distributed.checkpoint", "safetensors")  # by the lowest two of them
 THREAD = "unstuck: answers for the Flight Recorder"  # name of the one thread of ours, which holds nothing
 WORKER_INIT = "worker_init_fn"  # as a stage of a worker

@@ -17,7 +17,7 @@ from types import FrameType
 from typing import Any
 
 from .exceptions import message_of
-from .format import H_ROLE, ROLE_MAIN, SAVED_ASIDE, SAVED_BITS, SAVED_HELD, Kind
+from .format import H_ROLE, ROLE_MAIN, SAVED_ASIDE, SAVED_BITS, SAVED_HELD, SAVED_STEP, Kind
 from .guard import Guard, clean
 from .lines import in_words
 from .paths import path_of
@@ -35,7 +35,7 @@ LONGEST = 500  # characters of a message
 class Save:
     """One that was begun."""
 
-    __slots__ = ("how", "line", "path", "recorder", "slot", "start")
+    __slots__ = ("how", "line", "path", "recorder", "slot", "start", "step")
 
     def __init__(self, recorder: Recorder, path: str, how: int, frame: FrameType | None) -> None:
         self.recorder, self.path = recorder, path
@@ -43,6 +43,7 @@ class Save:
         self.how = how | SAVED_ASIDE if aside else how
         self.line = recorder.intern(in_words(frame)) if len(_counted) < NOTED else 0
         self.slot = recorder.board_slot(Kind.SAVE, aside)
+        self.step = process.optimizer_steps << SAVED_STEP
         self.start = clock()
         # What goes on in the background is not what the process turned to last.
         recorder.board_text(self.slot, Kind.SAVE, aside, 0 if aside else self.start, path, self.start, self.line)
@@ -56,9 +57,11 @@ class Save:
         how = self.how | inode << SAVED_BITS
         _counted.append(None)
         if len(_counted) <= NOTED:
-            recorder.note(Kind.SAVE, recorder.intern(self.path), self.start, now - self.start, how, size, self.line)
+            recorder.note(
+                Kind.SAVE, recorder.intern(self.path), self.start, now - self.start, how, size, self.line | self.step
+            )
         else:  # no name: new ones would fill the table of strings
-            recorder.event(Kind.SAVE, 0, self.start, now - self.start, how, size)
+            recorder.event(Kind.SAVE, 0, self.start, now - self.start, how, size, self.step)
             _counted.pop()
         if not self.how & SAVED_ASIDE:
             recorder.total(recorder.total_slot(Kind.SAVE), now - self.start)
@@ -105,7 +108,8 @@ def held(target: object, start: int, how: int, frame: FrameType | None) -> None:
         return
     now = clock()
     path, line = recorder.intern(path_of(target)), recorder.intern(in_words(frame))
-    recorder.note(Kind.SAVE, path, start, now - start, how | SAVED_ASIDE | SAVED_HELD, 0, line)
+    step = process.optimizer_steps << SAVED_STEP
+    recorder.note(Kind.SAVE, path, start, now - start, how | SAVED_ASIDE | SAVED_HELD, 0, line | step)
 
 
 def saves(original: Any, target_of: Callable[..., object], how: int, guard: Guard) -> Any:

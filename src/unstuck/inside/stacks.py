@@ -12,10 +12,12 @@ import os
 import signal
 import sys
 import weakref
+from collections.abc import Callable
 from typing import Any
 
 from . import format as f
 from . import run_folder
+from .patching import replace
 from .recorder import Recorder
 
 PR_SET_PTRACER = 0x59616D61
@@ -29,7 +31,7 @@ SIGACTION = 256  # bytes: more than any C library's struct, whose first word is 
 class Stacks:
     """The file for this process's stacks, and who may ask for them."""
 
-    __slots__ = ("crashes", "fd", "handlers", "identity", "path", "prctl", "recorder", "signal")
+    __slots__ = ("crashes", "fd", "handlers", "hidden", "identity", "path", "prctl", "recorder", "signal")
 
     def __init__(self) -> None:
         self.fd = -1
@@ -40,6 +42,7 @@ class Stacks:
         self.prctl: Any = None
         self.crashes: weakref.ref[_File] | None = None  # lives for as long as faulthandler writes into it
         self.handlers: tuple[int, ...] | None = None  # of faults, as we left them
+        self.hidden = False  # that it is us who have enabled faulthandler
 
     def permit(self) -> None:
         """Let the watcher, and what it starts, trace this process under Yama. Elsewhere it is needless."""
@@ -69,13 +72,25 @@ class Stacks:
         if self.recorder is not None and not faulthandler.is_enabled():
             faulthandler.enable(file=self.fd, all_threads=True)
 
-    def keep_crashes_of_rank(self) -> None:
-        """The same in a main process, where nobody else cares for faults: neither the user nor a native library."""
+    def keep_crashes_of_main(self) -> None:
+        """The same in a main process, where nothing else handles faults: neither the user nor a native library.
+
+        A program that looks whether faulthandler is enabled, and enables it for itself if not, still does so.
+        """
         if self.recorder is None or faulthandler.is_enabled() or _handlers() != NOBODYS:
             return
         file = _File(self.fd)
         faulthandler.enable(file=file, all_threads=True)
         self.crashes, self.handlers = weakref.ref(file), _handlers()
+        if not self.hidden:
+            self.hidden = True
+            replace(faulthandler, "is_enabled", self._as_without_us)
+
+    def _as_without_us(self, original: Callable[[], bool]) -> Callable[[], bool]:
+        def is_enabled() -> bool:
+            return original() and (self.crashes is None or self.crashes() is None)
+
+        return is_enabled
 
     def after_fork(self) -> None:
         """In the child: it writes nothing into its parent's file, and nothing at all until it has its own."""

@@ -8,7 +8,7 @@ import sys
 from types import ModuleType
 
 from . import exceptions, run_folder, watcher
-from .format import Kind
+from .format import H_ROLE, ROLE_MAIN, Kind
 from .guard import Guard, is_ours, quietly
 from .imports import finder
 from .process import process, role_of_interpreter
@@ -50,6 +50,9 @@ def _imported(torch: ModuleType) -> None:
     """One that was there before recording began, by a late `watch()`, was imported nobody knows when."""
     if getattr(torch.__spec__, "_initializing", False):
         process.torch_imported()
+    recorder = process.recorder
+    if recorder is not None and recorder.words[H_ROLE] == ROLE_MAIN:
+        stacks.keep_crashes_of_main()
 
 
 def _install_adapters() -> None:

@@ -50,6 +50,7 @@ class Saved(msgspec.Struct, frozen=True, omit_defaults=True):
     there: bool | None = None  # the file, or one of that inode beside it
     size_now: int | None = None
     whole: bool | None = None  # it ends as such a file does; None: it does not show
+    step: int = 0  # optimizer steps that the process had made when it was begun
 
 
 class Saving(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -5,13 +5,14 @@ from __future__ import annotations
 import msgspec
 
 from ..inside import format as f
-from ..inside.format import APART, SAVED_ASIDE, SAVED_BITS, SAVED_HELD, SAVERS, Kind
+from ..inside.format import APART, SAVED_ASIDE, SAVED_BITS, SAVED_HELD, SAVED_STEP, SAVERS, Kind
 from ..model.places import Place
 from ..model.told import Saved, Saving
 from .calls import Timed
 from .passes import rows
 from .reader import Recording
 
+LINE = (1 << SAVED_STEP) - 1  # above it, there may be a step
 LATER = 60.0  # seconds: writing in the background begins long before, or belongs to another save
 
 
@@ -57,6 +58,7 @@ def _saved(facts: Timed, row: list[int]) -> Saved:
         writing=None if waits else seconds,
         where=place_of(facts.recording, row[f.R_C]),
         inode=how >> SAVED_BITS,
+        step=row[f.R_C] >> SAVED_STEP,
     )
 
 
@@ -84,7 +86,9 @@ def _joined(found: list[Saved]) -> list[Saved]:
             joined.append(one)
         else:
             begun = joined[at]
-            joined[at] = msgspec.structs.replace(one, at=begun.at, seconds=begun.seconds, where=begun.where)
+            joined[at] = msgspec.structs.replace(
+                one, at=begun.at, seconds=begun.seconds, where=begun.where, step=begun.step
+            )
     return joined
 
 
@@ -98,5 +102,5 @@ def _how(bits: int) -> str:
 
 
 def place_of(recording: Recording, number: int) -> Place | None:
-    parts = recording.string(number).split(APART)
+    parts = recording.string(number & LINE).split(APART)
     return Place(parts[0], int(parts[1]), parts[2]) if len(parts) == 3 and parts[1].isdecimal() else None

@@ -102,7 +102,7 @@ def _made(module: ModuleType, recorder: Recorder | None, facts: dict[str, Any] |
     ranks.write_rank(recorder)
     _ends((recorder, known, begun), MADE)
     flight.ready(recorder)
-    stacks.keep_crashes_of_rank()
+    stacks.keep_crashes_of_main()
 
 
 def _timeout(module: ModuleType) -> float | None:
