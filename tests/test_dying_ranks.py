@@ -76,20 +76,21 @@ def test_a_rank_that_finished_before_the_others_lost_it_has_not_died():
     assert "rank-crash-cascade" not in rules
 
 
-def test_who_ends_the_whole_run_is_not_reported():
+def test_a_signal_to_the_whole_run_is_no_rank_dying_first():
     told = {0: -15, 1: -15, 2: -15}
-    assert found(run_of(rank(0), rank(1), rank(2), statuses=told, status=-15)) == []
-    one_was_faster = run_of(lost(0), rank(1), rank(2), statuses={**told, 0: 1}, status=-15)
-    assert "rank-crash-cascade" not in [one.rule for one in report_on(one_was_faster).findings]
+    whole = [("stopped-from-outside", None)]
+    assert found(run_of(rank(0), rank(1), rank(2), statuses=told, status=-15)) == whole
+    assert found(run_of(lost(0), rank(1), rank(2), statuses={**told, 0: 1}, status=-15)) == whole
 
 
 def test_one_rank_that_was_told_to_go_alone_is_the_cause_where_its_launcher_says_so():
     ranks = (lost(0), rank(1), lost(2))
     words = raised("ProcessExitedException", "process 1 terminated with signal SIGTERM")
     launcher = Process("n", LAUNCHER, 1, "launcher", failures=[words])
-    assert found(run_of(*ranks, launcher, statuses={1: -15})) == [("rank-crash-cascade", 1)]
+    assert found(run_of(*ranks, launcher, statuses={1: -15})) == [("rank-stopped", 1)]
     rules = [one.rule for one in report_on(run_of(*ranks, statuses={1: -15})).findings]
     assert "rank-crash-cascade" not in rules, "its launcher may have told it to go for another's sake"
+    assert "rank-stopped" not in rules
 
 
 def test_what_explains_the_first_death_is_the_cause_and_the_cascade_its_consequence():

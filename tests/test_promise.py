@@ -339,7 +339,7 @@ def test_ctrl_c_that_ended_the_command_does_not_end_judging(tmp_path):
     _, said = running.communicate(timeout=60)
 
     assert running.returncode == 9
-    assert "unstuck · unknown" in said
+    assert "unstuck · stopped" in said
 
 
 def test_an_unstuck_run_inside_of_another_leaves_the_recording_to_it(tmp_path):

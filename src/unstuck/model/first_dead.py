@@ -36,14 +36,18 @@ NOT_MET = re.compile(
 )
 # How torch.multiprocessing.spawn and torchrun say which rank was ended by a signal before they ended the others.
 TOLD_FIRST = re.compile(
-    r"(?:^process |Root Cause[^:]*:\s+\[0\]:[^\[]*?\brank\s*: )(\d+)\b[^\[]*(?:SIGTERM|Signal 15|: -15)"
+    r"(?:^process |Root Cause[^:]*:\s+\[0\]:[^\[]*?\brank\s*: )(\d+)\b[^\[]*(?:\bSIG[A-Z]|Signal \d|: -\d)"
 )
-ASKED = (-1, -2, -15)  # SIGHUP, SIGINT, SIGTERM: somebody wanted it to go
+# Statuses of what was asked to go: SIGHUP, SIGINT, SIGQUIT, SIGUSR1, SIGUSR2, SIGPIPE, SIGALRM, SIGTERM, SIGXCPU,
+# SIGVTALRM, SIGPROF, SIGPWR. All other signals that end a process are those of a crash, or SIGKILL.
+ASKED = (-1, -2, -3, -10, -12, -13, -14, -15, -24, -26, -27, -30)
+WARNINGS = (10, 12)  # SIGUSR1, SIGUSR2: mostly there is a handler, which saves, and the run goes on
 SEEN_LATE = 1.0  # seconds: launchers look after their ranks that often, so a status may be older than it seems
 RAISED, KILLED, LEFT = "raised", "killed", "left"  # by itself: an exception, a signal, an exit code
 PARTNER_GONE, GAVE_UP, TOLD_TO_GO, FINISHED = "partner gone", "gave up", "told to go", "finished"
 ALONE = "alone"  # nobody came to meet it
 BY_ITSELF = (RAISED, KILLED, LEFT)
+SIGNALLED = "SignalException"  # by which torchrun ends when it receives a signal itself
 
 
 class Death(NamedTuple):
@@ -129,7 +133,7 @@ def cascade(evidence: Evidence) -> Cascade | None:
     ranks = members(evidence)
     if len(ranks) < 2 or not ended or _was_stopped(evidence):
         return None
-    died = [one for one in ended if one.how in (*BY_ITSELF, GAVE_UP, ALONE)] or _told_alone(evidence, ended, ranks)
+    died = [one for one in ended if one.how in (*BY_ITSELF, GAVE_UP, ALONE)] or told_alone(evidence)
     if not died or died[0].how in (GAVE_UP, ALONE):
         return None
     first = died[0]
@@ -173,24 +177,33 @@ def _by_status(status: int) -> str:
 
 
 def _was_stopped(evidence: Evidence) -> bool:
-    """Somebody ended the whole run: its launcher was told to go, or has said so."""
-    told = ("SignalException", *OWN_DECISION)
-    return evidence.run.status in ASKED or any(one.type in told for one in _launchers(evidence))
+    """The whole run was told to go: the command, or its launcher, received the signal."""
+    told = (SIGNALLED, *OWN_DECISION)
+    if evidence.run.status in ASKED or any(one.type in told for one in launcher_failures(evidence)):
+        return True
+    ended = deaths(evidence)
+    heard = [one for host in evidence.host or () for one in host.signals if not one.ignored]
+    return bool(ended) and any(one.at <= ended[0].at and one.signal not in WARNINGS for one in heard)
 
 
-def _told_alone(evidence: Evidence, ended: list[Death], ranks: list[Process]) -> list[Death]:
-    """One rank was told to go and the others lost it: the launcher says so, for it tells others to go by itself."""
+def told_alone(evidence: Evidence) -> list[Death]:
+    """The one rank that was told to go while nothing was told to its launcher; at most one.
+
+    A launcher tells ranks to go only after one has ended. So where all ranks have ended and none of them by itself, one
+    was told from outside: the one that the launcher names, or the one that ended before the others lost it.
+    """
+    ended, ranks = deaths(evidence), members(evidence)
     told = [one for one in ended if one.how == TOLD_TO_GO and one.status in ASKED]
     lost = [one for one in ended if one.how == PARTNER_GONE]
-    all_there = ranks[0].world is None or len(ranks) >= ranks[0].world
-    if not told or not lost or not all_there or any(one.how == FINISHED for one in ended):
+    all_there = len(ranks) > 1 and (ranks[0].world is None or len(ranks) >= ranks[0].world)
+    if not told or not all_there or len(told) + len(lost) < len(ranks) or _was_stopped(evidence):
         return []
-    first = {int(rank) for one in _launchers(evidence) for rank in TOLD_FIRST.findall(one.message)}
-    alone = all(one.status not in ASKED for one in lost) and told[0].at < lost[0].at
+    first = {int(rank) for one in launcher_failures(evidence) for rank in TOLD_FIRST.findall(one.message)}
+    alone = bool(lost) and all(one.status not in ASKED for one in lost) and told[0].at < lost[0].at
     return [one for one in told if one.process.rank in first or alone][:1]
 
 
-def _launchers(evidence: Evidence) -> list[Failure]:
+def launcher_failures(evidence: Evidence) -> list[Failure]:
     return [one.failure for one in evidence.recording or () if one.role == "launcher" and one.failure is not None]
 
 

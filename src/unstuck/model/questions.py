@@ -11,6 +11,7 @@ from .recorded import Failure, Loader, Process
 LIBRARY = ("/site-packages/", "/dist-packages/", "/lib/python3", "/torchinductor_")
 SIGKILL = -9
 STARTING = "starting the iterator"
+COMMAND = "command"  # the role of one that never imported torch
 
 
 def user_line(failure: Failure) -> Place | None:
@@ -47,6 +48,13 @@ def _unrecorded_worker(evidence: Evidence, pid: int) -> Process | None:
         return None
     main = owner.main
     return Process(node=main.node, pid=pid, parent=main.pid, role="worker", rank=main.rank, worker=owner.number)
+
+
+def unrecorded_command(evidence: Evidence, pid: int) -> Process | None:
+    """The command itself, if this is its pid and nothing of it is recorded."""
+    if evidence.recording is not None or pid != evidence.run.pid:
+        return None
+    return Process(node=evidence.run.host, pid=pid, parent=0, role=COMMAND)
 
 
 def oom_kills(host: Host) -> dict[str, tuple[int, int]]:

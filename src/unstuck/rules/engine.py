@@ -72,7 +72,12 @@ def rank_findings(judgements: list[Judgement]) -> list[Finding]:
 
 
 def _with_worst_symptom(finding: Finding, all_of_them: list[Finding]) -> Finding:
-    """A run that died of growing memory is dead: a root shows the worst of what it led to."""
+    """A run that died of growing memory is dead: a root shows the worst of what it led to.
+
+    A stop from outside stays one: that processes lose each other, or raise in a handler, is how they go.
+    """
+    if finding.symptom == Symptom.STOPPED.value:
+        return finding
     led_to = [one for one in all_of_them if one.because_of == finding.rule]
     worst = min([finding, *led_to], key=lambda one: Symptom(one.symptom).weight)
     return msgspec.structs.replace(finding, symptom=worst.symptom)

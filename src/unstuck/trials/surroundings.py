@@ -35,6 +35,8 @@ def surroundings(wanted: dict[str, str]) -> Iterator[Surroundings]:
     group, slow = None, None
     if "linker" in wanted:
         _need_linker()
+    if "slurm" in wanted:  # a stand-in for Slurm: the variables of a job whose time limit is so many seconds ahead
+        outside += ["env", "SLURM_JOB_ID=1", f"SLURM_JOB_END_TIME={int(time.time()) + int(wanted['slurm'])}"]
     if "memory" in wanted:
         group = _memory_group(size(wanted["memory"]))
         outside += ["sh", "-c", f'echo $$ > {group}/cgroup.procs && exec "$@"', "sh"]

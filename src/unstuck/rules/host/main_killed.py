@@ -1,19 +1,21 @@
-"""A fatal signal ended a training process.
+"""A fatal signal ended a training process, or the command itself.
 
 ## What it looks at
 The exit status of every main process, as its parent or the watcher saw it: SIGKILL, or one of the signals that a crash
-in native code raises (SIGSEGV, SIGBUS, SIGABRT, SIGILL, SIGFPE).
+in native code raises (SIGSEGV, SIGBUS, SIGABRT, SIGILL, SIGFPE, SIGTRAP, SIGSYS). Where nothing imports torch, that of
+the command itself. The Python line comes from what the process wrote down in its last moment.
 
 ## Why it happens
 SIGKILL has a sender: a scheduler at its time limit, a supervisor, a person. The others come from native code: a library
 that read past its memory, an assertion in C++, a wrong instruction set.
 
 ## What to do
-For SIGKILL, the scheduler's log for this job. For the others, run again with `PYTHONFAULTHANDLER=1`, which makes the
-main process print the Python line it was at.
+For SIGKILL, the scheduler's log for this job. For the others, start at the line that is named. Where none is, run again
+with `PYTHONFAULTHANDLER=1`, which makes the process print it. Where the program has enabled faulthandler itself, the
+line is in its own output.
 
 ## How sure it is
-Certain of the signal. SIGTERM, SIGINT and SIGHUP are somebody's decision and are not reported.
+Certain of the signal. SIGTERM, SIGINT and the like are a decision from outside (stopped-from-outside).
 """
 
 from __future__ import annotations
@@ -22,28 +24,32 @@ from collections.abc import Iterator
 
 from ...model.evidence import Evidence
 from ...model.first_dead import crashed_at
-from ...model.phrases import duration, line, signal_name, who
-from ...model.questions import SIGKILL, newest_loader, reached
+from ...model.phrases import duration, line, short, signal_name, who
+from ...model.places import Place
+from ...model.questions import COMMAND, SIGKILL, newest_loader, reached, unrecorded_command
+from ...model.recorded import Process
 from ...model.report import Certainty, Finding, Remedy, Symptom
 from ...model.rule import rule
 
-FATAL = {-4, -6, -7, -8, -11, SIGKILL}
+FATAL = {-4, -5, -6, -7, -8, -11, -31, SIGKILL}
 
 
-@rule(explains=Symptom.CRASHED, certainty=Certainty.CERTAIN, needs=("recording", "exits"))
+@rule(explains=Symptom.CRASHED, certainty=Certainty.CERTAIN, needs=("exits",))
 def check(evidence: Evidence) -> Iterator[Finding]:
     for seen in sorted(evidence.exits or (), key=lambda one: one.at):
-        process = evidence.process(seen.pid)
-        if process is None or process.role != "main" or seen.status not in FATAL:
+        process = evidence.process(seen.pid) or unrecorded_command(evidence, seen.pid)
+        if process is None or process.role not in ("main", COMMAND) or seen.status not in FATAL:
             continue
         newest, place = newest_loader(process), crashed_at(process)
         told = [reached(newest), f"it was {newest.now}"] if newest is not None else []
         if place is not None:
             told.insert(0, f"native code crashed while it was at {line(place)} in {place.function}")
+        name, where = _name(evidence, process), f" at {short(place)}" if place is not None else ""
+        verb = "was killed" if seen.status == SIGKILL else "crashed"
         yield Finding(
-            cause=f"{signal_name(seen.status)} ended {who(process)}.",
-            seen=[f"{who(process)} ended by {signal_name(seen.status)} after {duration(seen.at)}", *told],
-            remedy=_remedy(seen.status),
+            cause=f"{name[:1].upper()}{name[1:]} {verb} ({signal_name(seen.status)}){where}.",
+            seen=[f"{name} ended by {signal_name(seen.status)} after {duration(seen.at)}", *told],
+            remedy=_remedy(seen.status, place),
             node=process.node,
             rank=process.rank,
             pid=process.pid,
@@ -53,9 +59,21 @@ def check(evidence: Evidence) -> Iterator[Finding]:
         return
 
 
-def _remedy(status: int) -> Remedy:
+def _name(evidence: Evidence, process: Process) -> str:
+    if process.role != COMMAND:
+        return who(process)
+    program = evidence.run.command[0].rpartition("/")[2] if evidence.run.command else "it"
+    return f"the command {program} (pid {process.pid})"
+
+
+def _remedy(status: int, place: Place | None) -> Remedy:
     if status == SIGKILL:
-        return Remedy("Look in the log of the scheduler or supervisor for who ended this job, and at which limit.")
+        return Remedy("Look in the log of the scheduler or supervisor for what ended this job, and at which limit.")
+    if place is not None:
+        return Remedy(
+            f"Start at {short(place)}: what is called there crashed in native code. Look at its arguments, then at the "
+            "library's version."
+        )
     return Remedy(
         "Native code crashed. Run again with the fault handler on: it prints the Python line that called it.",
         ["export PYTHONFAULTHANDLER=1"],

@@ -2,7 +2,8 @@
 
 ## What it looks at
 The exit status of every main process, as its parent or the watcher saw it, and the kernel's count of OOM kills in its
-memory cgroup from the beginning of the run to its end.
+memory cgroup from the beginning of the run to its end. Where nothing imports torch, the status of the command itself:
+SIGKILL, or 137, which a shell gives when SIGKILL ended what it had started.
 
 ## Why it happens
 The main process was the largest when the limit was reached. What usually makes it large: the dataset held in memory,
@@ -14,7 +15,8 @@ Look at how its private memory went: steady growth points at something kept ever
 allocation. Lower that, or raise the limit.
 
 ## How sure it is
-The process ended by SIGKILL and a counter of OOM kills moved in the same run. Silent otherwise.
+The process ended by SIGKILL and a counter of OOM kills moved in the same run. With exit code 137 it is likely. Silent
+otherwise.
 """
 
 from __future__ import annotations
@@ -22,31 +24,34 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ...model.evidence import Evidence, Host
-from ...model.phrases import duration, size, who
-from ...model.questions import SIGKILL, host_of, last_memory, oom_kills
+from ...model.phrases import duration, ending, size, who
+from ...model.questions import COMMAND, SIGKILL, host_of, last_memory, oom_kills, unrecorded_command
+from ...model.recorded import Process
 from ...model.report import Certainty, Finding, Remedy, Symptom
 from ...model.rule import rule
+
+SHELL_KILLED = 137  # 128 + SIGKILL
 
 
 @rule(
     explains=Symptom.CRASHED,
     certainty=Certainty.CERTAIN,
-    needs=("recording", "exits", "host"),
+    needs=("exits", "host"),
     outranks=("main-killed", "uncaught-exception", "worker-killed"),
 )
 def check(evidence: Evidence) -> Iterator[Finding]:
     for seen in sorted(evidence.exits or (), key=lambda one: one.at):
-        process = evidence.process(seen.pid)
-        if process is None or process.role != "main" or seen.status != SIGKILL:
+        process = evidence.process(seen.pid) or unrecorded_command(evidence, seen.pid)
+        if process is None or process.role not in ("main", COMMAND) or not _killed(process, seen.status):
             continue
-        host = host_of(evidence, process)
+        host, name = host_of(evidence, process), who(process) if process.role == "main" else "the command"
         moved = oom_kills(host) if host is not None else {}
         if host is None or not moved:
             continue
         yield Finding(
-            cause=f"The kernel's OOM killer ended {who(process)}: the memory limit was reached.",
+            cause=f"The kernel's OOM killer ended {name}: the memory limit was reached.",
             seen=[
-                f"{who(process)} ended by SIGKILL after {duration(seen.at)}",
+                f"{name} {ending(seen.status)} after {duration(seen.at)}",
                 *(
                     f"OOM kills in {name}: {before} before the run, {after} now"
                     for name, (before, after) in moved.items()
@@ -58,8 +63,14 @@ def check(evidence: Evidence) -> Iterator[Finding]:
             rank=process.rank,
             pid=process.pid,
             onset_s=seen.at,
+            certainty="" if seen.status == SIGKILL else Certainty.LIKELY.value,
         )
         return
+
+
+def _killed(process: Process, status: int) -> bool:
+    """A shell tells it by its exit code."""
+    return status == SIGKILL or (process.role == COMMAND and status == SHELL_KILLED)
 
 
 def _growth(host: Host, pid: int) -> Iterator[str]:

@@ -1,0 +1,72 @@
+"""The command left with an exit code that says failure, and nothing else tells why.
+
+## What it looks at
+The exit status of the command itself. It holds for any command, also one that never imports torch and is not recorded.
+
+## Why it happens
+`sys.exit(3)`, `os._exit`, an argument that a program refuses, a shell script whose last command failed. A shell gives
+128 + n where signal n ended what it had started: 137 is SIGKILL, 139 SIGSEGV.
+
+## What to do
+Read what the command printed last. No uncaught exception was seen, so the program chose the code itself.
+
+## How sure it is
+Certain of the code. Where a code above 128 is read as a signal, that is likely: a program may give any code. Silent
+where another rule knows more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ...model.evidence import Evidence
+from ...model.phrases import duration, ending, signal_name, who
+from ...model.questions import newest_loader, reached
+from ...model.report import Certainty, Finding, Remedy, Symptom
+from ...model.rule import rule
+
+SHELL = 128
+LAST_SIGNAL = 64
+
+
+@rule(
+    explains=Symptom.CRASHED,
+    certainty=Certainty.CERTAIN,
+    needs=("exits",),
+    fallback=True,
+    behind=(
+        Symptom.CRASHED, Symptom.STUCK, Symptom.STOPPED, "stopped-from-outside", "rank-crash-cascade", "restart-loop",
+        "collective-timeout", "rendezvous-peer-missing", "collectives-out-of-step", "stuck-in-user-code",
+    ),
+)  # fmt: skip
+def check(evidence: Evidence) -> Iterator[Finding]:
+    status = evidence.run.status
+    if status is None or status <= 0 or evidence.trial is not None:
+        return
+    ends = [one.at for one in evidence.exits or () if one.pid == evidence.run.pid]
+    killed = SHELL < status <= SHELL + LAST_SIGNAL
+    signal = f": a program in it was killed ({signal_name(SHELL - status)})" if killed else ""
+    yield Finding(
+        cause=f"The command exited with code {status}{signal}.",
+        seen=list(_seen(evidence, ends)),
+        remedy=Remedy("Look at what it printed last: no exception ended it, so it chose this exit code itself."),
+        node=evidence.run.host or None,
+        pid=evidence.run.pid,
+        onset_s=min(ends, default=None),
+        certainty=Certainty.LIKELY.value if killed else Certainty.CERTAIN.value,
+    )
+
+
+def _seen(evidence: Evidence, ends: list[float]) -> Iterator[str]:
+    program = evidence.run.command[0].rpartition("/")[2] if evidence.run.command else "the command"
+    yield f"{program} (pid {evidence.run.pid}) {ending(evidence.run.status or 0)}" + (
+        f" after {duration(min(ends))}" if ends else ""
+    )
+    for process in evidence.mains():
+        status = next((one.status for one in evidence.exits or () if one.pid == process.pid), None)
+        if status and process.pid != evidence.run.pid:
+            yield f"{who(process)} {ending(status)}"
+        newest = newest_loader(process)
+        if newest is not None:
+            yield reached(newest)
+            return
