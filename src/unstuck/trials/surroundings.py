@@ -30,13 +30,11 @@ class Surroundings(NamedTuple):
 @contextmanager
 def surroundings(wanted: dict[str, str]) -> Iterator[Surroundings]:
     """Make what is asked for, and take it away again whatever happens."""
-    outside: list[str] = []
+    outside = _slurm(wanted)
     inside: list[str] = []
     group, slow = None, None
     if "linker" in wanted:
         _need_linker()
-    if "slurm" in wanted:  # a stand-in for Slurm: the variables of a job whose time limit is so many seconds ahead
-        outside += ["env", "SLURM_JOB_ID=1", f"SLURM_JOB_END_TIME={int(time.time()) + int(wanted['slurm'])}"]
     if "memory" in wanted:
         group = _memory_group(size(wanted["memory"]))
         outside += ["sh", "-c", f'echo $$ > {group}/cgroup.procs && exec "$@"', "sh"]
@@ -62,6 +60,13 @@ def surroundings(wanted: dict[str, str]) -> Iterator[Surroundings]:
         for one in (group, slow):
             if one is not None:
                 _remove(one)
+
+
+def _slurm(wanted: dict[str, str]) -> list[str]:
+    """A stand-in for Slurm: the variables of a job whose time limit is so many seconds ahead."""
+    if "slurm" not in wanted:
+        return []
+    return ["env", "SLURM_JOB_ID=1", f"SLURM_JOB_END_TIME={int(time.time()) + int(wanted['slurm'])}"]
 
 
 def _need_linker() -> None:
