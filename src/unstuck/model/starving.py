@@ -101,15 +101,16 @@ def fair_waiting(evidence: Evidence, main: Process, loader: Loader) -> Waiting:
     found = spent(evidence, main, begin, end)
     if found is None or raw.looped <= 0 or not others(evidence, main, begin, end):
         return raw
-    queued = min(found.queued / found.seconds, 1.0) * raw.looped
-    loads = fetching(evidence, main, loader)
-    computed = _computed(loads) if loader.num_workers == 0 else 0.0
-    of_waits = max(min(queued, raw.waited - computed), 0.0)  # in doubt it was in the waits: that is not held against it
-    waited, bodies = raw.waited - of_waits, max(raw.looped - raw.waited - (queued - of_waits), 0.0)
+    queued, ran = (min(one / found.seconds, 1.0) * raw.looped for one in (found.queued, found.ran))
+    own, computed = raw.looped - raw.waited, _computed(fetching(evidence, main, loader))
+    in_waits = computed if loader.num_workers == 0 else 0.0
+    of_waits = max(min(queued, raw.waited - in_waits), 0.0)  # in doubt it was in the waits: that is not held against it
+    waited, bodies = raw.waited - of_waits, max(own - (queued - of_waits), 0.0)
     if loader.num_workers:
-        of_workers = _of_workers(evidence, main, loader, raw.looped)
-        loading = (1.0 - _idle_share(loads)) * raw.looped - of_workers
-        waited = min(waited, max(waited - of_workers, loading - bodies, 0.0))
+        of_workers, loading = _of_workers(evidence, main, loader, raw.looped)
+        waited, least = waited - of_workers, min(own, max(ran, own - queued))
+        known = min(loading - least, raw.waited)  # what the workers did takes longer than what the loop did
+        waited, bodies = (known, least) if known > max(waited, 0.0) else (max(waited, 0.0), bodies)
     return Waiting(waited, waited + bodies, raw.steps, raw.looped - waited - bodies)
 
 
@@ -274,15 +275,17 @@ def _idle_share(loads: Sequence[Fetching]) -> float:
     return idle / (idle + worked) if idle + worked > 0 else 0.0
 
 
-def _of_workers(evidence: Evidence, main: Process, loader: Loader, seconds: float) -> float:
-    """Seconds in which each worker of a loader was queued while its batches were looped over, on average."""
+def _of_workers(evidence: Evidence, main: Process, loader: Loader, seconds: float) -> tuple[float, float]:
+    """While its batches were looped over, on average: seconds that a worker of this loader was queued, and loaded."""
     queued = lived = 0.0
     for one in workers_of(evidence, main, loader):
         looks = _looks(evidence, one)
         if len(looks) > 1:
             queued += starved(evidence, one, looks[0][0], looks[-1][0])
             lived += looks[-1][0] - looks[0][0]
-    return min(queued / lived * seconds, seconds) if lived > 0 else 0.0
+    took = min(queued / lived * seconds, seconds) if lived > 0 else 0.0
+    loads = fetching(evidence, main, loader)
+    return took, max((1.0 - _idle_share(loads)) * seconds - took, _computed(loads) / loader.num_workers)
 
 
 def _at_start(evidence: Evidence, worker: Process, seconds: float) -> Spent | None:
