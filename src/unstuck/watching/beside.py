@@ -53,13 +53,14 @@ class Beside:
         ours.settimeout(0.0)
         return cls(pid, ours, watcher.folder)
 
-    def send(self, word: dict[str, int]) -> None:
+    def send(self, word: dict[str, int], flags: int = 0) -> None:
         with suppress(OSError):  # it is gone
-            self._line.send(json.dumps(word).encode())
+            self._line.send(json.dumps(word).encode(), flags)
 
     def heard(self, came: signal.struct_siginfo) -> None:
-        """A signal came for the command: by whom, as far as the kernel tells."""
-        self.send({"signal": came.si_signo, "by": came.si_pid if came.si_code <= 0 else 0, "code": came.si_code})
+        """A signal came for the command: by whom, as far as the kernel tells. A watcher that hangs is not waited for."""
+        sender = came.si_pid if came.si_code <= 0 else 0
+        self.send({"signal": came.si_signo, "by": sender, "code": came.si_code}, socket.MSG_DONTWAIT)
 
     def look(self, child: Child) -> None:
         """Whether it still lives. Said once if not: the run goes on without it."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import shutil
@@ -70,12 +71,10 @@ class Child:
 
     def _pass_on(self, came: signal.struct_siginfo) -> None:
         """What the terminal sends, the kernel has sent to the whole group; the rest was meant for us alone."""
-        self.heard(came)
         if (came.si_code <= 0 or came.si_signo in TIMERS) and self.status is None:
-            try:
+            with contextlib.suppress(OSError):  # it has another user's rights by now: sudo passes signals on by itself
                 os.kill(self.pid, came.si_signo)
-            except OSError:  # it has another user's rights by now: sudo, for one, passes signals on by itself
-                return
+        self.heard(came)
 
     def reap(self) -> None:
         """The command; and as PID 1 of a container, whoever has lost his parent."""
