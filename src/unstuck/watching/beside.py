@@ -58,7 +58,7 @@ class Beside:
             self._line.send(json.dumps(word).encode(), flags)
 
     def heard(self, came: signal.struct_siginfo) -> None:
-        """A signal came for the command: by whom, as far as the kernel tells. A watcher that hangs is not waited for."""
+        """A signal came for the command: from which sender, if known. A hung watcher is not waited for."""
         sender = came.si_pid if came.si_code <= 0 else 0
         self.send({"signal": came.si_signo, "by": sender, "code": came.si_code}, socket.MSG_DONTWAIT)
 
