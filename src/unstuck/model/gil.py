@@ -100,6 +100,11 @@ def _seconds(evidence: Evidence, seen: Seen, task: Task) -> float:
     return max(task.still or 0.0, seen.looked, watched)
 
 
+def keeps_gil(stack: Stack) -> bool:
+    """Both looks found it in one call of native code, an extension's, with the GIL."""
+    return stack.holds_gil and stack.held_gil and stack.unchanged and bool(native(stack))
+
+
 def native(stack: Stack) -> list[Frame]:
     """Native calls on top of the stack, innermost first, without those that Python and the system put around them."""
     return [one for one in _on_top(stack) if not _library(one).startswith(SYSTEM)]

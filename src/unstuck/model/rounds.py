@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from .doing import FETCHING, OWN, SCANNING, doing, fetch_of, place, user_frame
 from .evidence import Evidence
+from .gil import keeps_gil
 from .look import Frame, Rounds, Sampled, Seen, Stack
 from .places import Place
 from .standing import LONG, computes, earlier, last_handed, main_stack, mains, recorded, standing, suspects
@@ -34,7 +35,7 @@ def _gets_nowhere(evidence: Evidence, seen: Seen, stack: Stack) -> bool:
         return False
     alike = doing(stack) in ALIKE and doing(earlier(stack)) in ALIKE
     if recorded(evidence, seen) is None:
-        return alike and is_awaited(stack)
+        return alike and (is_awaited(stack) or keeps_gil(stack))
     return alike and standing(evidence, seen, stack) >= LONG
 
 

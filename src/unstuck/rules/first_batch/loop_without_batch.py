@@ -26,10 +26,10 @@ from collections.abc import Iterator
 from ...model.doing import place
 from ...model.evidence import Evidence
 from ...model.feeding import gave_batches, so_far
-from ...model.look import Frame, Rounds, Seen
+from ...model.look import Frame, Rounds, Seen, Stack
 from ...model.phrases import duration, many, percent, short, size, who
 from ...model.report import Certainty, Finding, Remedy, Subject, Symptom
-from ...model.rounds import A_MINUTE, SETTLED, around, begun_again, goes_round, lines, only_computes
+from ...model.rounds import A_MINUTE, SETTLED, around, begun_again, goes_round, is_awaited, lines, only_computes
 from ...model.rule import rule
 from ...model.standing import main_stack, recorded, standing
 
@@ -58,7 +58,7 @@ OUTRANKED = (
 def check(evidence: Evidence) -> Iterator[Finding]:
     for seen in evidence.processes or ():
         stack, rounds = main_stack(evidence, seen.pid), seen.rounds
-        if stack is None or rounds is None or _has_begun(evidence, seen):
+        if stack is None or rounds is None or not _before_the_first(evidence, seen, stack):
             continue
         seconds = standing(evidence, seen, stack) if recorded(evidence, seen) is not None else rounds.seconds
         frame = around(rounds, stack)
@@ -67,9 +67,10 @@ def check(evidence: Evidence) -> Iterator[Finding]:
         yield _found(evidence, seen, frame, seconds)
 
 
-def _has_begun(evidence: Evidence, seen: Seen) -> bool:
+def _before_the_first(evidence: Evidence, seen: Seen, stack: Stack) -> bool:
+    """By the recording; without one, something has to wait for what it should give."""
     process = recorded(evidence, seen)
-    return process is not None and (gave_batches(process) or process.optimizer_steps > 0)
+    return is_awaited(stack) if process is None else not gave_batches(process) and process.optimizer_steps == 0
 
 
 def _loops(rounds: Rounds, seconds: float) -> bool:
