@@ -7,6 +7,7 @@ import os
 import secrets
 import signal
 import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -44,6 +45,19 @@ def running(command, variables, folder):
             yield child
         finally:
             _end(child, f"{MARK}={mark}".encode())
+
+
+@contextlib.contextmanager
+def busy(count):
+    """So many processes that take all the CPU time they get, for the length of a `with`, or of this process."""
+    loop = "import os\nparent = os.getppid()\nwhile os.getppid() == parent: sum(range(100_000))"
+    started = [subprocess.Popen([sys.executable, "-c", loop], start_new_session=True) for _ in range(count)]
+    try:
+        yield
+    finally:
+        for one in started:
+            one.kill()
+            one.wait()
 
 
 def check(child, folder):

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import fnmatch
+import inspect
 import statistics
+from functools import cache
 
 from unstuck.model.report import Symptom
 from unstuck.rules.discovery import all_rules
 from unstuck.trials.scenarios import all_scenarios
 
 STALLS, CRASHES, OTHERS, HEALTHY = "stalls", "crashes", "others", "healthy"
-LIVE = ("processes", "stacks")
-USUALLY = 1.0  # seconds: the budget holds where the 99th percentile of what stands still is no longer
+USUALLY = 1.0  # seconds: the target holds where the 99th percentile of what stands still is no longer
 STOPPED = 124  # exit code of a run that was ended because it stood still
 QUICK = (
     "worker-blocked-io",
@@ -29,17 +30,42 @@ def kind_of(scenario):
     rule = all_rules().get(scenario.expect)
     if rule is None:
         return HEALTHY
-    if any(section in need for need in rule.needs for section in LIVE):
+    if rule.name in stuck_rules():
         return STALLS
     return CRASHES if rule.explains is Symptom.CRASHED else OTHERS
 
 
-def chosen(pattern, *, quick):
-    """Scenarios to run, stalls first. Without a `*`, a pattern may stand anywhere in the name."""
+@cache
+def stuck_rules():
+    """Rules that explain a standstill, and those whose code may say of a run that it stands still."""
+    rules = all_rules()
+    files = {name: inspect.getsource(inspect.getmodule(rule.check)) for name, rule in rules.items()}
+    may = [name for name, source in files.items() if "Symptom.STUCK.value" in source]
+    return {name for name, rule in rules.items() if rule.explains is Symptom.STUCK} | set(may)
+
+
+def chosen(patterns, *, quick, everything):
+    """Scenarios to run, stalls first: hangs and the healthy runs beside them, or everything.
+
+    Without a `*`, a pattern may stand anywhere in the name. Checked data and loaders that are only tried are no runs.
+    """
     order = (STALLS, CRASHES, OTHERS, HEALTHY)
-    found = [one for one in all_scenarios().values() if not quick or one.name in QUICK]
-    found = [one for one in found if pattern is None or matches(one.name, pattern)]
+    found = [one for one in all_scenarios().values() if not one.trial and not one.check]
+    if patterns:
+        found = [one for one in found if any(matches(one.name, pattern) for pattern in patterns)]
+    elif quick:
+        found = [one for one in found if one.name in QUICK]
+    elif not everything:
+        found = [one for one in found if kind_of(one) == STALLS or _is_neighbour(one)]
     return sorted(found, key=lambda one: (order.index(kind_of(one)), one.name))
+
+
+def _is_neighbour(scenario):
+    """A healthy run that looks like a hang: by the name of its rule or scenario; or like nothing in particular."""
+    if kind_of(scenario) != HEALTHY:
+        return False
+    beside = all_scenarios().get(scenario.name.removesuffix("-healthy"))
+    return scenario.name.startswith("healthy-") or (beside is not None and kind_of(beside) == STALLS)
 
 
 def matches(name, pattern):
@@ -52,23 +78,37 @@ def row(trial):
     about = {"name": trial.scenario.name, "kind": kind, "expect": trial.scenario.expect}
     if trial.skipped or trial.failed:
         return {**about, "says": f"not run: {trial.skipped}" if trial.skipped else f"not measured: {trial.failed}"}
-    about |= {"verdict": trial.verdict, "right": trial.verdict == trial.scenario.expect, "code": trial.code}
+    right = trial.verdict == trial.scenario.expect
+    kind = about["kind"] = _shown(trial, kind) if right else kind
+    about |= {"verdict": trial.verdict, "right": right, "code": trial.code}
     return about | {STALLS: _stall, HEALTHY: _healthy}.get(kind, _told_at_the_end)(trial)
+
+
+def _shown(trial, kind):
+    """What the run showed, where its rule knows several: a rank that hangs may also be ended by its time limit."""
+    roots = [one for one in trial.report.findings if one.role == "root"]
+    symptom = roots[0].symptom if roots else ""
+    shown = {Symptom.STUCK.value: STALLS, Symptom.WAITING.value: STALLS, Symptom.CRASHED.value: CRASHES}
+    return shown.get(symptom, OTHERS if roots else kind)
 
 
 def _stall(trial):
     """Last progress, the look, the printed cause."""
-    report, printed = trial.report, trial.block(live=True)
+    report, printed = trial.report, trial.told()
     stall = getattr(report.evidence, "stall", None)
     roots = [one for one in report.findings if one.role == "root"]
-    onset = next((one.onset_s for one in roots if one.onset_s is not None), stall.since if stall else None)
+    onset = stall.since if stall else next((one.onset_s for one in roots if one.onset_s is not None), None)
+    called = [state for _, state, _ in trial.blocks()]
+    found = {"healthy": report.state == "healthy" or "healthy" in called, "state": report.state}
     if printed is None or onset is None:
-        return {"seconds": None, "held": True, "note": "not told while it stood still"}
+        return {**found, "seconds": None, "held": True, "note": "not told while it stood still"}
+    patient = bool(roots) and roots[0].symptom == Symptom.WAITING.value
     return {
+        **found,
         "seconds": printed - report.run.started - onset,
         "looked_after": stall.seconds if stall else None,
         "usual": stall.usual if stall else None,
-        "held": stall is None or stall.usual is None or stall.usual <= USUALLY,
+        "held": not patient and (stall is None or stall.usual is None or stall.usual <= USUALLY),
     }
 
 
@@ -91,7 +131,7 @@ def _healthy(trial):
 
 
 def summary(rows, kind):
-    """Of one kind: how many were run and judged right, and the seconds that count against the budget."""
+    """Of one kind: how many were run and judged right, and the seconds that count against the target."""
     of_kind = [one for one in rows if one["kind"] == kind and "says" not in one]
     held = [one["seconds"] for one in of_kind if one.get("seconds") is not None and one["held"]]
     return {
@@ -99,8 +139,12 @@ def summary(rows, kind):
         "right": sum(one["right"] for one in of_kind),
         "median": statistics.median(held) if held else None,
         "worst": max(held, default=None),
+        "timed": len(held),
+        "patient": sum(not one.get("held", True) for one in of_kind),
         "looked_into": sum(one.get("looks", 0) > 0 for one in of_kind),
         "untold": sum(one.get("seconds", 0) is None for one in of_kind),
+        "healthy": sum(one.get("healthy", False) for one in of_kind),
+        "alarms": sum(bool(one.get("alarms")) for one in of_kind),
     }
 
 

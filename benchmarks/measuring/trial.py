@@ -24,7 +24,8 @@ from unstuck.trials.surroundings import Unavailable, surroundings
 
 LIMIT = 240.0  # seconds
 EVERY = 0.02  # seconds between two looks at what was printed: as exact as the times are
-BLOCK = re.compile(r"\bunstuck · (crashed|stuck|wrong|slow|healthy|unknown)\b")
+BLOCK = re.compile(r"\bunstuck · (\w[\w ]*\w)")
+CAUSE = re.compile(r"([a-z0-9-]+) · (certain|likely|possible)\b")
 OUTPUT = "output.txt"  # where children.running has stdout written to
 SAID = "stderr.txt"
 
@@ -59,8 +60,22 @@ class Trial(NamedTuple):
 
     def block(self, *, live=False):
         """When the first verdict was printed; `live`: while the command still ran."""
-        found = next((line.at for line in self.lines if BLOCK.search(line.text)), None)
-        return None if live and found is not None and self.ended is not None and found > self.ended else found
+        return next((at for at, _, _ in self.blocks(live=live)), None)
+
+    def blocks(self, *, live=False):
+        """When each verdict was printed, its state, and the rules that it names."""
+        found = []
+        for line in self.lines:
+            begins, names = BLOCK.search(line.text), CAUSE.match(line.text.strip())
+            if begins:
+                found.append((line.at, begins[1], []))
+            elif names and found:
+                found[-1][2].append(names[1])
+        return [one for one in found if not live or self.ended is None or one[0] <= self.ended]
+
+    def told(self):
+        """When the expected cause was printed while the command still ran."""
+        return next((at for at, _, rules in self.blocks(live=True) if self.scenario.expect in rules), None)
 
 
 def run(scenario, stopping, keep=None):
@@ -70,7 +85,7 @@ def run(scenario, stopping, keep=None):
 
 
 def _run(scenario, stopping, keep):
-    with tempfile.TemporaryDirectory(prefix="detection-") as name:
+    with tempfile.TemporaryDirectory(prefix="detection-", ignore_cleanup_errors=True) as name:
         try:
             with surroundings(scenario.surroundings) as around:
                 found = _watched(scenario, Path(name), around, stopping)
@@ -84,11 +99,13 @@ def _run(scenario, stopping, keep):
 def _watched(scenario, folder, around, stopping):
     command = [
         "sh", "-c", f'exec "$@" 2>{SAID}', "sh", *around.outside, sys.executable, "-m", "unstuck", "run",
-        "--run-dir", "runs", "--on-stall", "stop", "--", *around.inside, sys.executable, str(scenario.path),
+        "--run-dir", "runs", "--on-stall", "stop-always", "--", *around.inside, *scenario.command(sys.executable),
     ]  # fmt: skip
     kept = {name: value for name, value in os.environ.items() if not name.startswith("UNSTUCK")}
     contained = "container" in scenario.surroundings
-    with children.running(command, {**kept, "PYTHONUNBUFFERED": "1"}, folder) as child:
+    (folder / "tmp").mkdir()
+    variables = {**kept, "PYTHONUNBUFFERED": "1", "TMPDIR": str(folder / "tmp")}
+    with children.running(command, variables, folder) as child:
         lines, ended = follow(child, folder, stopping, end_of_command=not contained)
         gone = time.time()
         code = child.poll()
