@@ -200,9 +200,18 @@ def test_a_call_that_does_not_come_back_is_told_by_where_it_stands(name, now, ex
     loaders = [Loader(1, batches=9, passes=1, now=now)] if now else []
     calls = [Call(what, name, LINE, timing(3, 0.1), since=20.0)]
     main = Process("a", 10, 1, "main", loaders=loaders, calls=calls, alive=True)
-    (only,) = found(Evidence(run=Run("x"), recording=[main], looked_at=35.0))
+    (only,) = found(Evidence(run=Run("x"), recording=[main], looked_at=81.0))
 
-    assert (only.rule, only.symptom, only.where) == (expected, "stuck", LINE)
+    assert (only.rule, only.symptom, only.where) == (expected, "waiting" if what == "http" else "stuck", LINE)
+
+
+@pytest.mark.parametrize(("what", "name", "count"), [("http", "POST host:80", 0), ("logger", "wandb.log", 1)])
+def test_a_server_is_given_a_minute_to_answer_and_a_logger_is_not(what, name, count):
+    calls = [Call(what, name, LINE, timing(3, 0.1), since=20.0)]
+    loader = Loader(1, batches=9, passes=1, now="in the loop's body")
+    main = Process("a", 10, 1, "main", loaders=[loader], calls=calls, alive=True)
+
+    assert len(found(Evidence(run=Run("x"), recording=[main], looked_at=35.0))) == count
 
 
 def test_a_call_that_usually_takes_long_is_given_its_time():

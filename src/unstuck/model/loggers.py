@@ -8,6 +8,7 @@ from typing import NamedTuple
 from ..wording.printable import quoted_line
 from .between import HTTP, LOGGER, Call, Gap, Logger, Part
 from .evidence import Evidence
+from .finding import Symptom
 from .look import Seen
 from .phrases import duration, many, short
 from .places import Place
@@ -27,6 +28,7 @@ OFTEN = 0.1  # of the steps: what is called more seldom need not be called by th
 SITES = 6  # lines that are told one by one
 BURSTS = ("wandb.Table.add_data",)  # calls that are counted together: what follows closely on each other is one
 WATCH = "wandb.watch"
+A_MINUTE = 60.0  # seconds: most servers that answer at all have done so by then
 TIMES = 3  # what the longest so far took: a call may take longer than ever
 SENDS = 4096  # bytes a second: signs of life, and questions to a process beside, are a few hundred
 
@@ -169,6 +171,11 @@ class Standing(NamedTuple):
     def spot(self) -> str:
         return f" at {short(self.call.where)}" if self.call.where else " at its exit"
 
+    @property
+    def symptom(self) -> Symptom:
+        """A server that is asked may still answer; a logger gives its values away and does not wait for any."""
+        return Symptom.WAITING if self.call.what == HTTP else Symptom.STUCK
+
 
 def never_back(evidence: Evidence) -> Iterator[Standing]:
     """Calls that went on when the run was looked at, for much longer than they ever took, and did nothing."""
@@ -177,9 +184,14 @@ def never_back(evidence: Evidence) -> Iterator[Standing]:
         seen = next((one for one in evidence.processes or () if one.pid == main.pid), None)
         for one in main.calls:
             if one.what in LOGGING and one.since is not None and looked is not None:
-                seconds = looked - one.since
-                if seconds >= max(LONG, TIMES * one.timing.longest) and not (seen and gets_on(evidence, seen)):
+                seconds, enough = looked - one.since, max(LONG, TIMES * one.timing.longest, _patience(one))
+                if seconds >= enough and not (seen and gets_on(evidence, seen)):
                     yield Standing(main, one, seconds)
+
+
+def _patience(call: Call) -> float:
+    """Whether a server is dead or only slow cannot be seen from here."""
+    return A_MINUTE if call.what == HTTP else 0.0
 
 
 def gets_on(evidence: Evidence, seen: Seen) -> bool:

@@ -17,6 +17,7 @@ Give every request a time limit: without one, a server that does not answer stop
 
 ## How sure it is
 Sure of the times, they are measured in this run. It speaks from one second a boundary and a tenth of the run on.
+A request that gets no answer is told after a minute, as *waiting*: its server may be dead or only slow.
 """
 
 from __future__ import annotations
@@ -156,5 +157,5 @@ def _stands(evidence: Evidence, one: Standing) -> Finding:
         onset_s=evidence.stall.since if evidence.stall is not None else None,
         where=one.where,
         subject=Subject("logger", library(one.call.name) or one.call.name),
-        symptom=Symptom.STUCK.value,
+        symptom=one.symptom.value,
     )

@@ -19,7 +19,8 @@ hundred steps; scalars together, every 50 steps; requests outside the loop, or h
 
 ## How sure it is
 Sure of the times, they are measured in this run. It speaks from 15 % of the loop and 5 ms a step on; what is below is
-an ordinary price. A run without the logger (`WANDB_MODE=disabled`) proves it.
+an ordinary price. A run without the logger (`WANDB_MODE=disabled`) proves it. A request that gets no answer is told
+after a minute, as *waiting*: whether its server is dead or only slow cannot be seen from here.
 """
 
 from __future__ import annotations
@@ -217,7 +218,7 @@ def _stands(evidence: Evidence, one: Standing) -> Finding:
         onset_s=evidence.stall.since if evidence.stall is not None else None,
         where=one.where,
         subject=Subject("logger", library(one.call.name) or one.call.name),
-        symptom=Symptom.STUCK.value,
+        symptom=one.symptom.value,
     )
 
 
