@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from unstuck.diagnose import report_on
@@ -147,3 +148,9 @@ def test_ranks_that_wait_in_a_collective_are_well_while_another_rank_works():
 
     assert standstills(stuck)
     assert standstills(both) == []
+
+
+def test_what_was_seen_before_a_run_ended_leaves_nothing_open():
+    ended = msgspec.structs.replace(evidence(), run=Run(id="x", command=["python"], started=0.0, status=0))
+
+    assert standstills(ended) == []

@@ -82,7 +82,9 @@ class Standstill(NamedTuple):
 
 
 def standstills(evidence: Evidence) -> list[Standstill]:
-    """Who makes no progress for long. None while any rank does that the others may wait for."""
+    """Who makes no progress for long. None while any rank does that the others may wait for, nor once it has ended."""
+    if evidence.run.status is not None:
+        return []
     still = [_standstill(evidence, seen, stack) for seen, stack in mains(evidence) if _stands(evidence, seen, stack)]
     if any(progresses(evidence, seen, stack) for seen, stack in mains(evidence)):
         still = [one for one in still if one.doing != COLLECTIVE]
@@ -116,6 +118,9 @@ def stood(evidence: Evidence, seen: Seen, stack: Stack) -> float:
 
 
 def _stands(evidence: Evidence, seen: Seen, stack: Stack) -> bool:
+    process = evidence.process(seen.pid)
+    if process is not None and not process.alive:  # that was before its end
+        return False
     long = stood(evidence, seen, stack) >= _enough(evidence)
     return long and not progresses(evidence, seen, stack) and not wraps(evidence, seen)
 
