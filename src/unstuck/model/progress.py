@@ -67,6 +67,8 @@ DIRECT = (
     "fdatasync",
     "getdents64",
 )  # fmt: skip  (calls that wait for one thing alone, and no thread of the process can end them)
+# What may still come.
+SERVER, STORAGE, PERSON = "a server's answer", "storage", "its user"
 OF_THE_RUN = ("main", "worker", "child")
 A_MINUTE = 60.0  # seconds of CPU time without anything to show for it before it is called no progress
 
@@ -268,13 +270,13 @@ def may_come(seen: Seen, stack: Stack) -> str:
     """What it waits for that lies outside of the run and may still come. Empty: nothing of that kind is known."""
     task = seen.main_task
     if waits_for_user(seen, stack):
-        return "its user"
+        return PERSON
     if meets(stack):
         return "the other ranks to start"
-    if _on_socket(task) and task.awaits is not None:
-        return f"an answer on {task.awaits.name}"
+    if _on_socket(task):
+        return SERVER
     if _on_storage(task):
-        return f"storage{f' ({task.awaits.name})' if task.awaits is not None else ''}"
+        return STORAGE
     if asleep(task):
         return "a sleep of its own to end"
     return ""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from .doing import OWN
 from .evidence import Evidence
 from .phrases import duration, short, who
-from .progress import Standstill, moves_itself, standstills
+from .progress import PERSON, SERVER, STORAGE, Standstill, moves_itself, standstills
 from .standing import main_stack, waits_in
 
 MANY = 4  # ranks that are told one by one
@@ -34,10 +34,10 @@ def _line(evidence: Evidence, one: Standstill) -> str:
 
 def _how(one: Standstill) -> str:
     again = f"look again in a minute (unstuck why {one.seen.pid})"
-    if one.awaits == "its user":
+    if one.awaits == PERSON:
         return "answer the prompt or leave the debugger"
-    if one.awaits.startswith("an answer"):
+    if one.awaits == SERVER:
         return f"see whether that server answers anybody else, or {again}"
-    if one.awaits.startswith("storage"):
+    if one.awaits == STORAGE:
         return f"read from that storage by hand, with a time limit, or {again}"
     return f"{again}, or sample it: unstuck why {one.seen.pid} --seconds 10"
