@@ -50,7 +50,7 @@ def watcher_of(place):
 
 
 def test_all_ranks_and_workers_of_a_stopped_run_are_gone(place):
-    running = place.run("--on-stall", "stop", program=RANKS, python=TORCHRUN)
+    running = place.run("--on-stall", "stop-always", program=RANKS, python=TORCHRUN)
 
     assert running.wait(timeout=120) == 124, place.err
     assert place.processes() == []

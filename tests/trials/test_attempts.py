@@ -84,7 +84,8 @@ def test_one_that_takes_too_long_is_judged_as_it_stands_and_ended(loaders: Path)
 
     assert (outcome.ended, outcome.done) == ("time", False)
     assert outcome.report is not None
-    assert [one.doing for one in outcome.report.activities] == ["waiting for a batch"]
+    (main,) = outcome.report.activities
+    assert main.doing.startswith(("waiting for a batch", "waiting for data"))  # as recorded, or as it was looked at
     assert not processes_of(outcome.folder)
 
 

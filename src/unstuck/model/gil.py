@@ -64,8 +64,12 @@ def _held(evidence: Evidence, seen: Seen) -> Held | None:
 
 
 def asks(task: Task, looked: float) -> bool:
-    """It waits with a time limit that runs out all the time, and uses next to no CPU: so does who waits for the GIL."""
-    return in_futex(task) and task.limited and task.switches >= ASKING * max(looked, 0.1) and idles(task, looked)
+    """It waits with a time limit that runs out all the time, and uses next to no CPU: so does who waits for the GIL.
+
+    On a busy machine it may be met when the time has run out and it has no core yet.
+    """
+    waits = (in_futex(task) and task.limited) or (task.state == "R" and not task.syscall)
+    return waits and task.switches >= ASKING * max(looked, 0.1) and idles(task, looked)
 
 
 def _keeps(task: Task, seen: Seen) -> bool:
