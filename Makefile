@@ -5,7 +5,7 @@ RUN := .venv/bin/python -m
 # Hundreds of tests start an interpreter: each would compile every module again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test scenarios quick lint capture docs clean
+.PHONY: demo test scenarios versions quick lint capture docs clean
 
 demo: .venv/base  ## run a small broken training under unstuck and print the verdict
 	$(RUN) unstuck demo
@@ -29,6 +29,9 @@ capture: .venv/dev  ## run the scenarios and write their evidence and words into
 
 docs: .venv/dev  ## write docs/rules from the rules
 	$(RUN) unstuck.rules docs/rules
+
+versions: .venv/dev  ## a core of scenarios on other versions of Python and torch; gigabytes, and an hour and a half
+	.venv/bin/python benchmarks/versions.py --markdown docs/versions.md
 
 # torch comes first and by plain pip: resolved together with the rest, it would bring gigabytes of another build.
 .venv/base: pyproject.toml

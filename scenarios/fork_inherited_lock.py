@@ -1,4 +1,4 @@
-# expect: fork-inherited-lock (core)
+# expect: fork-inherited-lock
 """A metrics client sends from a thread and holds its lock meanwhile; the workers inherit the lock, but not the thread."""
 
 import signal

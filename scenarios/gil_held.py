@@ -1,4 +1,4 @@
-# expect: gil-held (core)
+# expect: gil-held
 """A thread reports metrics through a native client, which keeps the GIL while it waits for a server that never answers."""
 
 import ctypes

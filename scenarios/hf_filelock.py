@@ -1,4 +1,4 @@
-# expect: hf-filelock (core)
+# expect: hf-filelock
 """Another job holds the lock of the dataset cache and does nothing more; this one waits for it before it can train."""
 
 import multiprocessing

@@ -51,11 +51,11 @@ def main():
                     words = "the rain fell all night " * (20 if number % 50 == 0 else 12)
                     file.write(json.dumps({"text": words, "notes": list(range(300))}) + "\n")
         model = torch.nn.Embedding(256, 8)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
         for step, tokens in zip(range(1), batches(paths), strict=False):
-            model.zero_grad()
+            optimizer.zero_grad()
             model(tokens[:1000]).mean().backward()
-            for weight in model.parameters():
-                weight.data -= 0.1 * weight.grad
+            optimizer.step()
             print("step", step, flush=True)
 
 

@@ -1,4 +1,4 @@
-# expect: rank-without-row-groups (core)
+# expect: rank-without-row-groups
 # outside: nothing
 """Two ranks take turns over the row groups of each parquet shard, and every shard was written as a single one."""
 

@@ -1,4 +1,4 @@
-# expect: rendezvous-peer-missing (core)
+# expect: rendezvous-peer-missing
 """A script for two processes is started as one: somebody has removed the second line from the shell script."""
 
 import datetime

@@ -1,4 +1,4 @@
-# expect: shm-too-small (core)
+# expect: shm-too-small
 # trial: budget make_loader --shm 64M
 """Spectrograms for an audio model, about to be trained in a container with Docker's default of shared memory."""
 

@@ -18,6 +18,7 @@ import msgspec
 
 from unstuck.model.evidence import Evidence
 from unstuck.model.report import Report
+from unstuck.model.standing import mains
 from unstuck.rules.discovery import all_rules
 from unstuck.rules.engine import judge_one
 from unstuck.trials.scenarios import Scenario, all_scenarios, run, run_in_passing
@@ -65,14 +66,19 @@ def capture(scenario: Scenario, *, live: bool) -> Evidence:
 
 
 def look(scenario: Scenario) -> Evidence:
-    """The moment at which the watcher itself thought that the run might stand still; else any moment of it."""
+    """The moment at which the watcher itself thought that the run might stand still; else any at which it is seen.
+
+    Of one that is over too soon to be looked at, what was recorded.
+    """
     with tempfile.TemporaryDirectory(prefix="unstuck-") as base:
         outcome = run(scenario, Path(base))
         taken = sorted((outcome.folder / "snapshots").glob("*.json"))
         if taken:
             return msgspec.json.decode(taken[-1].read_bytes(), type=Report).evidence
+        over = outcome.report.evidence
     with started(scenario) as process:
-        return next(reports(process, every=9)).evidence
+        seen = [one.evidence for one in reports(process, every=9) if mains(one.evidence)][:1]
+    return seen[0] if seen else over
 
 
 def replacements() -> list[tuple[str, str]]:

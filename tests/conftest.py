@@ -19,7 +19,7 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 
 pytest_plugins = ["second_try"]
 MOST = 8  # trainings at a time: each has several processes of some hundred megabytes
-# Four trainings at a time share two processors: a thread that spins while it waits takes them from the others.
+# Five trainings at a time share two cores: a thread that spins while it waits takes them from the others.
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from unstuck.model.distributed import Phase
+from unstuck.model.distributed import Collective, Phase
 from unstuck.model.evidence import Evidence, Exit, Run
 from unstuck.model.places import Place
 from unstuck.model.recorded import Loader, Process
@@ -47,3 +47,20 @@ def test_the_same_in_a_validation_that_the_others_never_entered():
 
 def test_a_rank_that_crashed_in_a_collective_together_with_the_others_was_not():
     assert roots(rank(0, 18, [TRAINING], crash_beside=CALLS), rank(1, 18, [TRAINING])) == []
+
+
+def traced(number: int, calls: int, instead: str = "") -> Process:
+    """So many collectives at one line, of which rank 0 waits in the last; and one at another line, perhaps."""
+    made = [Collective(each, "all_reduce", float(each), finished=each < 8, where=LINE) for each in range(calls)]
+    made += (
+        [Collective(calls, instead, 9.0, finished=False, where=Place("/code/train.py", 50, "train"))] if instead else []
+    )
+    return rank(number, 18, [TRAINING], collectives=made, traced=9.0, last_sign=9.0)
+
+
+def test_a_rank_that_was_told_to_go_before_it_came_to_the_call_was_only_late():
+    assert roots(traced(0, 9), traced(1, 8)) == []
+
+
+def test_one_that_called_something_else_instead_went_another_way():
+    assert roots(traced(0, 9), traced(1, 8, "barrier")) == ["rank0-only-collective"]

@@ -16,6 +16,7 @@ from unstuck.model.look import Stall
 from unstuck.watching.boards import AT_FIRST, Board
 from unstuck.watching.running import environment
 from unstuck.watching.stall_clock import LEAST, StallClock, limit
+from unstuck.watching.stalls import Options, Stalls
 
 MAIN, WORKER, OTHER = 4001, 4002, 4003
 
@@ -184,6 +185,39 @@ def test_a_stall_is_measured_by_what_the_process_turned_to_last(stall_clock, mai
 
     assert (stall.doing, stall.usual) == ("in the loop's body", 3.0)
     assert limit(stall) == 30.0
+
+
+def save(recorder):
+    recorder.board(recorder.board_slot(Kind.SAVE, 1), Kind.SAVE, 1, clock())
+
+
+HAPPENS = {
+    "nothing": (lambda _: None, True),
+    "a checkpoint is saved": (save, True),
+    "a loader is made": (lambda recorder: turn_to(recorder, Kind.LOADER), False),
+    "a step": (step, False),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("happens", "blind"), HAPPENS.values(), ids=HAPPENS)
+def test_a_recording_without_loader_and_steps_tells_no_progress(stall_clock, main, happens, blind):
+    happens(main)
+    stall_clock.tick(101.0, ALIVE)
+
+    assert stall_clock.stall(120.0, 120.0, 60.0).blind is blind
+
+
+def test_a_run_whose_recording_tells_no_progress_is_looked_at_for_as_long_as_it_lives(tmp_path):
+    stalls = Stalls(tmp_path, tmp_path, 1, Options(), lambda *_: None, lambda _: None)
+    due = {True: [], False: []}
+    for blind, found in due.items():
+        for stalls._looked in range(12):
+            found.append(stalls._due(Stall(None, 1, 0.0, 0.0, blind=blind)))
+
+    assert due[False][:6] == [10.0, 60.0, 300.0, 900.0, 3600.0, None]
+    assert due[True][:4] == [10.0, 20.0, 40.0, 60.0]
+    assert None not in due[True]
+    assert due[True] == sorted(due[True])
 
 
 def test_what_was_never_done_before_is_looked_into_after_the_least_time():

@@ -74,6 +74,7 @@ def test_a_file_that_was_renamed_is_there(tmp_path):
     (one,) = looked(saved)
 
     assert (one.there, one.size_now, one.whole) == (True, saved.size, True)
+    assert one.path == str(tmp_path / "last.pt")  # by which it can be resumed from
 
 
 def test_a_file_whose_folder_was_renamed_is_there(tmp_path):

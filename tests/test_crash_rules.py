@@ -8,7 +8,8 @@ import msgspec
 import pytest
 
 from unstuck.diagnose import report_on
-from unstuck.model.evidence import Evidence
+from unstuck.model.evidence import Evidence, Exit, Run
+from unstuck.model.recorded import Process
 from unstuck.rules.discovery import all_rules
 from unstuck.rules.engine import judge_one
 
@@ -103,3 +104,15 @@ def test_a_disk_that_fails_is_no_damaged_image():
         return replace(failure, message="[Errno 5] Input/output error") if failure.how == "fetch" else failure
 
     assert verdict("corrupt-image-sample", with_failures(captured("corrupt-image-sample"), of_the_disk)) == "clear"
+
+
+def test_a_training_process_that_was_killed_while_its_command_went_on_is_told_as_the_child_it_is():
+    """As in a hogwild training: the main process joins its children and does not look at how they ended."""
+    mains = [Process("n", 7, 1, "main"), Process("n", 8, 7, "main"), Process("n", 9, 7, "main")]
+    exits = [Exit(8, -9, 4.0, "reaped", 7, node="n"), Exit(7, 0, 9.0, "waited", node="n")]
+    run = Run(id="r", status=0, pid=7, host="n")
+
+    (found,) = report_on(Evidence(run=run, recording=mains, exits=exits)).findings
+
+    assert found.cause == "Child process 8 of the main process (pid 7) was killed (SIGKILL)."
+    assert any("went on without it and exited with code 0" in line for line in found.seen)

@@ -7,6 +7,7 @@ import pytest
 
 from test_data_rules import CUT, NO_END, file, found, names, shards
 from test_rules import evidence as evidence_of
+from unstuck.diagnose import report_on
 from unstuck.model.checked import Asked, Data, Fault, Group
 from unstuck.model.evidence import Evidence
 from unstuck.model.recorded import Process
@@ -93,3 +94,39 @@ def test_files_of_a_run_are_not_compared_with_each_other():
     findings = found(msgspec.structs.replace(run, data=Data(Asked([]), files, of_run=True)))
 
     assert [one.rule for one in findings] == [one.rule for one in found(run)]
+
+
+def out_of_room(path: str, saving: str) -> Evidence:
+    """A checkpoint could not be written to its end, and a file is cut off."""
+    run = evidence_of("checkpoint-disk-full", "found")
+    (main,) = run.mains()
+    failures = [msgspec.structs.replace(one, paths=[saving, path]) for one in main.failures]
+    saved = [msgspec.structs.replace(one, path=saving) if one.failed else one for one in main.saved]
+    data = Data(Asked([path]), [file(path, Fault("cut", "its directory is missing", at=1))], of_run=True)
+    one = msgspec.structs.replace(main, failures=failures, saved=saved)
+    return msgspec.structs.replace(run, data=data, recording=[one])
+
+
+def test_half_a_checkpoint_is_what_a_full_disk_leaves_and_no_file_to_fetch_again():
+    report = report_on(out_of_room("/disk/epoch-3.pt", "/disk/epoch-3.pt"))
+
+    assert (report.findings[0].rule, report.findings[0].role) == ("checkpoint-disk-full", "root")
+    assert {one.rule: one.because_of for one in report.findings}["file-truncated"] == "checkpoint-disk-full"
+    assert [one.role for one in report.findings].count("root") == 1
+
+
+def test_a_cut_file_that_was_not_being_written_is_a_cause_of_its_own_beside_a_full_disk():
+    report = report_on(out_of_room("/data/a.npz", "/disk/epoch-3.pt"))
+
+    assert {one.rule for one in report.findings if one.role == "root"} == {"checkpoint-disk-full", "file-truncated"}
+
+
+def test_numpy_which_wrote_less_than_it_was_given_had_no_room():
+    run = evidence_of("uncaught-exception", "found")
+    (main,) = run.mains()
+    said = {"type": "OSError", "message": "1920000 requested and 528352 written", "index": None, "paths": ["/d/a.npy"]}
+    failure = msgspec.structs.replace(main.failures[-1], **said)
+    one = msgspec.structs.replace(main, failures=[failure])
+    (first, *_) = report_on(msgspec.structs.replace(run, recording=[one])).findings
+
+    assert (first.rule, first.certainty) == ("checkpoint-disk-full", "likely")

@@ -8,10 +8,12 @@ import sys
 from pathlib import Path
 from types import SimpleNamespace
 
+import msgspec
 import pytest
 
-from unstuck.model.evidence import Evidence, Run
+from unstuck.model.evidence import Evidence, Exit, Run
 from unstuck.model.look import Stall
+from unstuck.model.recorded import Loader, Process
 from unstuck.model.report import Finding, Remedy, Report
 from unstuck.trials.scenarios import all_scenarios
 
@@ -96,6 +98,20 @@ def test_an_alarm_on_a_healthy_run_misses_its_target(measuring):
 
     assert "2 healthy runs: 1 alarms" in measuring.detection_page.line(found)
     assert not found["targets"][-1]["met"]
+
+
+def test_an_epoch_without_an_end_never_stood_still_and_a_healthy_run_stays_one(measuring):
+    """Both had batches until their end."""
+    main = Process("n", 7, 1, "main", loaders=[Loader(1, batches=90, now_since=99.5)])
+    run = Run("run", started=STARTED, pid=7, host="n", status=0)
+    evidence = Evidence(run=run, recording=[main], exits=[Exit(7, 0, 100.0, "waited", node="n")])
+    kinds = {}
+    for name, rule in (("epoch-never-ends", "epoch-never-ends"), ("epoch-never-ends-healthy", None)):
+        trial = told(measuring, name, rule=rule, state="stuck" if rule else "healthy", code=0)
+        report = msgspec.structs.replace(trial.report, evidence=evidence)
+        kinds[name] = measuring.detected.row(trial._replace(report=report))["kind"]
+
+    assert kinds == {"epoch-never-ends": "others", "epoch-never-ends-healthy": "healthy"}
 
 
 def test_hangs_come_with_their_healthy_neighbours_and_with_all_that_are_merely_healthy(measuring):

@@ -100,6 +100,15 @@ def test_from_ten_batches_on_that_is_dataloader_bound() -> None:
     assert roots(trained(1.0, *[1.0] * 12)) == ["dataloader-bound"]
 
 
+@pytest.mark.parametrize(("now", "rules"), [("about to ask for a batch", []), ("waiting for a batch", ["found"])])
+def test_who_sets_up_a_logger_between_iter_and_next_does_not_wait_for_a_batch(now: str, rules: list[str]) -> None:
+    loader = Loader(number=1, iterable=True, began=10.0, passes=1, now=now, now_since=12.0, starts=timing(0.1))
+    loading = Fetching(loader=1, samples=9, now_since=59.0)
+    found = run_of(loaders=[loader], fetching=[loading], first_sample=15.0, alive=True, ended=None)
+
+    assert roots(found) == ["first-batch-slow" for _ in rules]
+
+
 def told(have: int, since: float, **more: object) -> list[Progress]:
     return [Progress("kept", have, 1000, "tokens", since, first=10.0, **more)]  # type: ignore[arg-type]
 

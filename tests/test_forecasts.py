@@ -31,9 +31,10 @@ def sampled(found: Evidence, change) -> Evidence:
 
 
 def limited(found: Evidence, left: int) -> Evidence:
-    """The same run in a memory cgroup with so many bytes left."""
+    """The same run in a memory cgroup with so many bytes left, looked at while it went on."""
+    going_on = msgspec.structs.replace(found, exits=[], run=msgspec.structs.replace(found.run, status=None))
     return sampled(
-        found, lambda sample: msgspec.structs.replace(sample, limit=2048 * MIB, used=2048 * MIB - left, cached=0)
+        going_on, lambda sample: msgspec.structs.replace(sample, limit=2048 * MIB, used=2048 * MIB - left, cached=0)
     )
 
 
@@ -57,9 +58,29 @@ def test_copies_that_end_before_the_limit_are_not_said_to_reach_it():
     assert "is reached" not in text
 
 
+@pytest.mark.parametrize("rule", ["cow-refcount-growth", "graph-accumulation"])
+def test_nothing_is_foretold_of_a_run_that_ended_well(rule):
+    found = limited(evidence(rule), 50 * MIB)
+    well = msgspec.structs.replace(found, exits=evidence(rule).exits)
+
+    assert "is reached" not in said(rule, well)
+    assert "to come" not in said(rule, well)
+
+
+def test_nothing_is_foretold_of_copies_that_have_levelled_off():
+    found = limited(evidence("cow-refcount-growth"), 50 * MIB)
+    (host,) = found.host
+    top = [one for one in host.samples if sum(held.own is not None for held in one.processes) > 1][-1]
+    later = [msgspec.structs.replace(top, at=host.samples[-1].at + 10 * more) for more in range(1, 4)]
+    level = msgspec.structs.replace(found, host=[msgspec.structs.replace(host, samples=[*host.samples, *later])])
+
+    assert "it has levelled off" in said("cow-refcount-growth", level)
+    assert "is reached" not in said("cow-refcount-growth", level)
+
+
 def test_a_worker_that_allocates_what_it_holds_is_not_copying():
     def grows(sample: Sample) -> Sample:
-        own = [msgspec.structs.replace(one, private=one.own) for one in sample.processes if one.own is not None]
+        own = [msgspec.structs.replace(one, anonymous=one.own) for one in sample.processes if one.own is not None]
         return msgspec.structs.replace(sample, processes=own)
 
     found = sampled(evidence("cow-refcount-growth"), grows)
@@ -75,6 +96,23 @@ def test_memory_of_its_own_that_comes_at_once_is_the_main_process_writing():
     found = sampled(evidence("cow-refcount-growth"), jumps)
 
     assert judge_one(all_rules()["cow-refcount-growth"], found).verdict == "clear"
+
+
+@pytest.mark.parametrize(
+    ("memory", "words", "certainty"),
+    [(4 << 30, "it would be killed.", "likely"), (14 << 30, "it would be killed once batches wait", "possible")],
+)
+def test_a_loader_that_fits_while_its_loop_waits_for_data_is_not_said_to_be_killed_in_any_case(
+    memory, words, certainty
+):
+    found = evidence("memory-budget-exceeded")
+    budget = msgspec.structs.replace(found.trial.budget, memory=memory)
+    found = msgspec.structs.replace(found, trial=msgspec.structs.replace(found.trial, budget=budget))
+
+    (finding,) = judge_one(all_rules()["memory-budget-exceeded"], found).findings
+
+    assert words in finding.cause
+    assert finding.certainty == certainty
 
 
 def test_results_that_are_kept_for_a_while_are_not_an_accumulation():

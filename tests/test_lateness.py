@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from unstuck.model.distributed import Collective, Phase, Span
-from unstuck.model.evidence import Evidence, Run
-from unstuck.model.lateness import latest
+from unstuck.model.evidence import Evidence, Host, Memory, Run, Sample
+from unstuck.model.lateness import is_own, latest
 from unstuck.model.recorded import Loader, Process
 from unstuck.model.timing import Timing
 
@@ -96,6 +96,46 @@ def test_a_rank_that_loads_for_all_is_last_by_design():
     dispatcher = Loader(1, type="accelerate.data_loader.DataLoaderDispatcher")
 
     assert judged(rank(0, steps(0.04), loaders=[dispatcher]), rank(1, steps(0.0))) is None
+
+
+def own(ran: tuple[float, float], queued: tuple[float, float]) -> bool:
+    """Two ranks, the second 40 ms later in steps of 100; which part of the time each ran and had no core."""
+    samples = [
+        Sample(at, processes=[
+            Memory(10 + number, cpu=ran[number] * at, main_cpu=ran[number] * at, queued=queued[number] * at)
+            for number in (0, 1)
+        ])
+        for at in (0.0, 2.0, 4.0)
+    ]  # fmt: skip
+    ranks = [rank(0, steps(0.0)), rank(1, steps(0.04))]
+    found = Evidence(run=Run("x"), recording=ranks, host=[Host("a", cpus=2, samples=samples)])
+    late = latest(found)
+    assert late is not None
+    return is_own(found, late)
+
+
+def test_a_rank_that_computes_longer_is_late_by_itself():
+    assert own((0.5, 0.9), (0.05, 0.05))
+
+
+def test_a_rank_that_only_has_no_core_is_not_late_by_itself():
+    assert not own((0.5, 0.5), (0.05, 0.4))
+
+
+def test_a_rank_whose_delay_is_its_own_is_found_on_a_machine_that_holds_up_both():
+    assert own((0.3, 0.6), (0.2, 0.25))
+
+
+def test_threads_that_a_rank_waits_for_are_held_up_as_it_is():
+    samples = [
+        Sample(at, processes=[Memory(10, cpu=0.9 * at, main_cpu=0.3 * at, queued=0.0),
+                              Memory(11, cpu=0.9 * at, main_cpu=0.3 * at, queued=0.13 * at)])
+        for at in (0.0, 2.0, 4.0)
+    ]  # fmt: skip
+    ranks = [rank(0, steps(0.0)), rank(1, steps(0.04))]
+    found = Evidence(run=Run("x"), recording=ranks, host=[Host("a", cpus=2, samples=samples)])
+
+    assert not is_own(found, latest(found))
 
 
 def loader(waits: float, bodies: float) -> Loader:

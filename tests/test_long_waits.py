@@ -16,7 +16,7 @@ from unstuck.rules.discovery import all_rules
 from unstuck.rules.engine import judge_one
 
 SECOND = 1_000_000_000
-LOADER = Loader(number=1, num_workers=3)
+LOADER = Loader(number=1, num_workers=3, pids=[100, 101, 102])
 
 
 class Recorded:
@@ -69,6 +69,19 @@ def test_a_worker_that_fetches_while_the_loop_waits_is_not_idle():
     (spike,) = spikes_of(loop, Recorded((Kind.FETCH, 9.9, 3.05, 8)), busy, busy).spikes
 
     assert (spike.worker, spike.idle) == (0, 0)
+
+
+def test_workers_of_earlier_epochs_are_gone_and_not_idle():
+    loader = Loader(number=1, num_workers=2, pids=[100, 101, 102, 103, 104, 105])
+    loop = Recorded(*usual(10), (Kind.WAIT, 10.0, 3.0, 25))
+    before, after = Recorded((Kind.FETCH, 1.0, 0.1, 8)), Recorded((Kind.FETCH, 15.0, 0.1, 8))
+    recorded = dict(enumerate([before, before, Recorded((Kind.FETCH, 9.9, 3.05, 8)), before, after, after], 100))
+    workers = [msgspec.structs.replace(worker(n), started=7.0 * (n // 2)) for n in range(6)]
+
+    waits = waits_of(loop, loader, lambda moment: moment / SECOND)
+    (spike,) = with_spikes(loader, waits, workers, lambda one: recorded[one.pid]).spikes
+
+    assert (spike.pid, spike.idle) == (102, 1)
 
 
 def test_an_index_that_is_no_number_is_not_given():

@@ -18,7 +18,7 @@ def test_a_sample_tells_this_process_apart_by_kinds_of_memory(tmp_path):
     sample = host.sample(os.getpid(), [os.getpid()], tmp_path, 1.5)
 
     (mine,) = sample.processes
-    assert mine.private > 1 << 20
+    assert mine.anonymous > 1 << 20
     assert mine.files > 1 << 20
     assert mine.descriptors >= 3
     assert 0 < sample.available <= sample.total

@@ -7,8 +7,9 @@ import pytest
 
 from unstuck.diagnose import report_on
 from unstuck.model.evidence import Evidence, Run
-from unstuck.model.look import Awaited, Frame, Holder, Seen, Stack, Task
+from unstuck.model.look import Awaited, Frame, Holder, Seen, Stack, Stall, Task
 from unstuck.model.progress import standstills
+from unstuck.model.recorded import Process
 
 PID, LOOKED = 100, 1.0
 USERS = Frame("/project/train.py", 12, "loop")
@@ -154,3 +155,36 @@ def test_what_was_seen_before_a_run_ended_leaves_nothing_open():
     ended = msgspec.structs.replace(evidence(), run=Run(id="x", command=["python"], started=0.0, status=0))
 
     assert standstills(ended) == []
+
+
+SLEEPS = {"a step that sleeps": (1.5, []), "a sleep that never ends": (70.0, ["stuck-in-user-code"])}
+
+
+@pytest.mark.parametrize(("still", "roots"), SLEEPS.values(), ids=SLEEPS)
+def test_a_recording_that_tells_no_progress_is_no_clock(still, roots):
+    """A loop of one's own, without DataLoader and optimizer: for how long it stands only the kernel knows."""
+    sleeps = Task(tid=PID, state="S", syscall="clock_nanosleep", still=still, switches=1)
+    seen = evidence(sleeps, frames=[USERS])
+    stall = Stall(None, PID, since=2.0, seconds=72.0, blind=True)
+    nothing = Process("here", PID, 1, "main", alive=True)
+    recorded = msgspec.structs.replace(seen, recording=[nothing], exits=[], stall=stall, looked_at=74.0)
+
+    found = [one for one in report_on(recorded).findings if one.role == "root"]
+
+    assert [one.rule for one in found] == roots
+    assert [one.onset_s for one in found] == [4.0] * len(roots)
+
+
+def test_a_rank_that_is_stopped_waits_for_nobody():
+    barrier = [Frame("/x/torch/distributed/distributed_c10d.py", 4000, "barrier"), USERS]
+    ranks = [
+        Seen("here", 100 + rank, 1, "main", rank=rank, world=2, state=state, looked=LOOKED,
+             tasks=[Task(tid=100 + rank, state=state, syscall="futex", wait_channel="futex_do_wait", still=40.0)])
+        for rank, state in enumerate("ST")
+    ]  # fmt: skip
+    stacks = [Stack(100 + rank, 100 + rank, frames=barrier, before=barrier) for rank in range(2)]
+    run = Run(id="x", command=["python", "train.py"], started=0.0)
+
+    report = report_on(Evidence(run=run, processes=ranks, stacks=stacks))
+
+    assert [(one.rule, one.rank) for one in report.findings if one.role == "root"] == [("worker-stopped", 1)]

@@ -10,6 +10,8 @@ import pytest
 from capture import words
 from unstuck.diagnose import report_on
 from unstuck.model.evidence import Evidence, Run
+from unstuck.model.timing import Timing
+from unstuck.model.waiting import lasted
 from unstuck.rules.discovery import HEADINGS, all_rules, documentation
 from unstuck.rules.engine import judge, judge_one
 
@@ -75,6 +77,20 @@ def test_a_rule_that_raises_is_broken_and_takes_nothing_down(monkeypatch):
 
     assert "broken" in verdicts.values()
     assert verdicts["worker-oom-killed"] == "found"
+
+
+@pytest.mark.parametrize(("collecting", "first"), [(0.14, "hf-indices-mapping"), (0.98, "gc-pauses")])
+def test_of_two_causes_that_cost_time_the_larger_share_comes_first(collecting, first):
+    mapping = evidence("hf-indices-mapping", "found")
+    main = mapping.mains()[0]
+    took = Timing(count=10, total=collecting * lasted(main), longest=0.1)
+    busy = msgspec.structs.replace(main, collecting=took)
+    both = msgspec.structs.replace(mapping, recording=[busy if one is main else one for one in mapping.recording])
+
+    roots = [one for one in report_on(both).findings if one.role == "root"]
+
+    assert {one.rule for one in roots} == {"gc-pauses", "hf-indices-mapping"}
+    assert roots[0].rule == first
 
 
 def test_a_consequence_names_its_root():

@@ -12,6 +12,10 @@ import time
 
 import pytest
 
+from unstuck import diagnose
+from unstuck.model.evidence import Evidence, Run
+from unstuck.model.recorded import Process
+
 TORCH = "import torch\nfrom torch.utils.data import DataLoader, TensorDataset\n"
 
 
@@ -112,6 +116,15 @@ def test_a_killed_watcher_leaves_the_training_running_and_its_recording_judgeabl
     assert judged["activities"][0]["have"] == 40
 
 
+def test_a_run_that_ends_while_its_processes_are_looked_for_is_judged_by_its_recording(monkeypatch, tmp_path):
+    gone = Process(os.uname().nodename, 2**22 + 1, 1, "main", alive=True)  # no system has such a pid
+    monkeypatch.setattr(diagnose, "gather", lambda _: Evidence(run=Run(id="r"), recording=[gone]))
+
+    report = diagnose.diagnose_run(tmp_path, print)
+
+    assert report.run.id == "r"
+
+
 @pytest.mark.scenario
 def test_the_report_is_written_where_it_was_asked_for(unstuck, script, tmp_path):
     path = script(TORCH + "list(DataLoader(TensorDataset(torch.rand(40, 2))))\nraise ValueError('at the end')\n")
@@ -123,6 +136,40 @@ def test_the_report_is_written_where_it_was_asked_for(unstuck, script, tmp_path)
     assert report["state"] == "crashed"
     assert report["findings"][0]["rule"] == "uncaught-exception"
     assert report["findings"][0]["where"] == {"file": str(path), "line": 4, "function": "<module>"}
+
+
+LEAVES = """
+import sys
+try:
+    {"columns": []}["labels"]
+except KeyError as error:
+    print("no", error)
+    %s
+"""
+
+
+@pytest.mark.scenario
+def test_an_exception_that_the_program_caught_to_exit_with_a_code_is_named(unstuck, script, tmp_path):
+    path = script(TORCH + LEAVES % "sys.exit(3)")
+
+    ended = unstuck("run", "--report", "out.json", "--", sys.executable, path)
+
+    (finding,) = json.loads((tmp_path / "out.json").read_text())["findings"]
+    assert (ended.returncode, ended.stdout) == (3, "no 'labels'\n")
+    assert finding["rule"] == "uncaught-exception"
+    assert finding["where"]["line"] == 6
+    assert "the program caught it and called sys.exit() with a code" in finding["seen"]
+    assert "traceback above" not in finding["remedy"]["text"]
+
+
+@pytest.mark.scenario
+def test_one_that_did_not_end_it_is_not(unstuck, script, tmp_path):
+    path = script(TORCH + LEAVES % "try:\n        sys.exit(3)\n    except SystemExit:\n        pass")
+
+    ended = unstuck("run", "--report", "out.json", "--", sys.executable, path)
+
+    assert ended.returncode == 0
+    assert json.loads((tmp_path / "out.json").read_text())["findings"] == []
 
 
 @pytest.mark.scenario

@@ -91,6 +91,13 @@ def test_a_loop_that_only_has_no_core_does_not_wait_for_data():
     assert verdict("dataloader-bound", in_main(4.0, 0.3, (0.3, 0.7))) == "clear"
 
 
+def test_what_the_loop_itself_computed_is_never_taken_for_queueing():
+    """Its main thread was hardly ever on a core: what it ran went into the steps, not into fetching."""
+    found = in_main(1.5, 0.05, (0.1, 1.0))
+
+    assert fair_waiting(found, found.recording[0], found.recording[0].loaders[0]).share < 0.1
+
+
 def test_the_same_loop_on_a_machine_of_its_own_waits_for_data():
     assert verdict("dataloader-bound", in_main(4.0, 0.3, (0.3, 0.0), idle=1.7)) == "found"
 

@@ -195,3 +195,10 @@ def test_a_checkpoint_after_the_last_step_covers_the_run():
 
 def test_without_a_checkpoint_it_says_that_none_was_seen():
     assert "no checkpoint was seen" in stop(ended(-15)).cause
+
+
+def test_files_of_one_step_in_one_folder_are_one_checkpoint():
+    parts = [Saved(f"/x/step-60/{name}.pt", 6.0 + at, 0.1, step=60) for at, name in enumerate(("model", "rng"))]
+    found = stop(ended(-15, main_process(saved=[Saved("/x/step-40/model.pt", 4.0, 0.1, step=40), *parts])))
+    assert "Resume from /x/step-60" in found.remedy.text
+    assert "rng.pt" not in found.remedy.text

@@ -6,6 +6,7 @@ import io
 
 from unstuck.diagnose import report_on
 from unstuck.model.beginning import HeldBack, Model, Step
+from unstuck.model.between import Call
 from unstuck.model.evidence import Evidence, Host, Memory, Run, Sample
 from unstuck.model.places import Place
 from unstuck.model.recorded import Fetching, Loader, Process
@@ -35,7 +36,7 @@ def told(steps: list[Step]) -> list[tuple[str, float]]:
 
 
 LOADER = Loader(
-    number=1, num_workers=1, pids=[2], made=9.0, began=10.0, first=[4.0], first_at=16.0, first_shapes="float32[4]",
+    number=1, num_workers=1, pids=[2], made=9.0, began=10.0, first=[5.9], first_at=16.0, first_shapes="float32[4]",
     first_device="cpu", created=Place("/a/train.py", 7, "main"), context="spawn", batches=9,
     starts=Timing(1, 0.1, 0.1),
 )  # fmt: skip
@@ -51,7 +52,7 @@ def test_each_part_of_the_way_has_its_seconds_and_what_is_in_between_is_own_code
         ("imports", 1.8),
         ("own code", 3.0),
         ("model", 3.0),
-        ("loader", 1.0),
+        ("own code", 1.0),
         ("own code", 1.0),
         ("workers", 2.5),
         ("first sample", 1.5),
@@ -113,7 +114,7 @@ def loading(**more: object) -> Process:
         0, batches=10, samples=100, fetches=Timing(10, 10.0), sample_times=Timing(100, 9.0, 0.5),
         collates=Timing(10, 1.0), cpu=Timing(2, 0.6),
     )  # fmt: skip
-    return worker(2, started=3.0, opened=3.1, fetching=[fetching], **more)
+    return worker(2, started=3.0, opened=3.1, threads_at_fork=1, fetching=[fetching], **more)
 
 
 def test_what_no_stage_is_around_is_processing_and_each_stage_has_its_kind() -> None:
@@ -121,6 +122,9 @@ def test_what_no_stage_is_around_is_processing_and_each_stage_has_its_kind() -> 
     process = loading(
         stages={"read": Timing(100, 5.0, 0.4, 0.04, 0.09), "decode": Timing(100, 1.0)},
         stage_cpu={"read": Timing(12, 0.06), "decode": Timing(12, 0.118)},
+        stage_cpu_of={"read": Timing(12, 0.6), "decode": Timing(12, 0.12)},
+        stage_read={"read": 5 << 20, "decode": 0},
+        stage_fetched={"read": 4 << 20, "decode": 0},
         staged=6.0,
         slowest=[Slowest("read", 0.4, item="study_007")],
     )
@@ -143,10 +147,112 @@ def test_what_no_stage_is_around_is_processing_and_each_stage_has_its_kind() -> 
 
 
 def test_a_stage_that_waits_without_reading_is_said_to_wait() -> None:
-    process = loading(stages={"fetch": Timing(100, 8.0)}, stage_cpu={"fetch": Timing(12, 0.01)}, staged=8.0)
+    process = loading(
+        stages={"fetch": Timing(100, 8.0)}, stage_cpu={"fetch": Timing(12, 0.01)}, staged=8.0,
+        stage_cpu_of={"fetch": Timing(12, 0.96)}, stage_read={"fetch": 4800}, stage_fetched={"fetch": 0},
+    )  # fmt: skip
     seen = Sample(at=9.0, processes=[Memory(2, read=40_000, from_disk=0)])
     known = evidence(rank(loaders=[LOADER]), process, host=[Host("n", samples=[seen])])
     assert stage_times(known)[0].kind == "waiting"
+
+
+def decoded(cpu: float, of: float, queued: float) -> tuple[str, float | None]:
+    """A worker that decodes pictures, which it has read at 10 MiB a second; and how it was served by the kernel."""
+    process = loading(
+        stages={"decode": Timing(100, 8.0)}, staged=8.0, stage_cpu={"decode": Timing(12, cpu)},
+        stage_cpu_of={"decode": Timing(12, of)}, stage_read={"decode": 10 << 20}, stage_fetched={"decode": 0},
+    )  # fmt: skip
+    seen = Sample(at=9.0, processes=[Memory(2, read=90 << 20, cpu=2.0, main_cpu=2.0, queued=queued)])
+    (most, *_) = stage_times(evidence(rank(loaders=[LOADER]), process, host=[Host("n", samples=[seen])]))
+    return most.kind, most.processor
+
+
+def test_a_decode_is_computing_by_the_time_of_the_calls_that_were_measured() -> None:
+    # given that these calls were shorter than most: against the mean of all calls it would be 29 %
+    assert decoded(cpu=0.28, of=0.3, queued=0.0) == ("computing", 0.933)
+
+
+def test_a_decode_that_has_no_core_is_not_reading() -> None:
+    assert decoded(cpu=0.24, of=0.96, queued=6.0) == ("waiting for a processor", 0.25)
+    assert decoded(cpu=0.24, of=0.96, queued=0.0) == ("reading", 0.25)
+
+
+def test_samples_that_sleep_do_not_wait_for_a_core_though_they_have_none_now_and_then() -> None:
+    # given samples that compute 6 %, and wait for a core as long as they compute
+    fetching = Fetching(
+        0, samples=100, fetches=Timing(10, 10.0), sample_times=Timing(100, 10.0), cpu=Timing(2, 0.12),
+        cpu_of=Timing(2, 2.0),
+    )  # fmt: skip
+    process = worker(2, opened=3.1, threads_at_fork=1, fetching=[fetching])
+    seen = Sample(at=13.0, processes=[Memory(2, read=4000, cpu=0.6, main_cpu=0.6, queued=0.6)])
+    (one,) = stage_times(evidence(rank(loaders=[LOADER]), process, host=[Host("n", samples=[seen])]))
+    assert (one.kind, one.processor) == ("waiting", 0.06)
+
+
+def test_what_a_process_reads_for_its_imports_is_not_read_for_samples() -> None:
+    # given a main process that has read 200 MiB before its first pass, loads by itself, and sleeps
+    fetching = Fetching(
+        1, samples=100, fetches=Timing(10, 10.0), sample_times=Timing(100, 10.0), cpu=Timing(2, 0.4),
+        cpu_of=Timing(2, 2.0),
+    )  # fmt: skip
+    loader = Loader(number=1, batches=9, began=10.0, made=9.0)
+    looks = [
+        Sample(at=at, processes=[Memory(1, read=200 << 20, cpu=cpu, main_cpu=cpu, queued=0.5 * cpu)])
+        for at, cpu in ((10.5, 3.0), (20.5, 5.0))
+    ]
+    main = rank(loaders=[loader], fetching=[fetching])
+    (one,) = stage_times(evidence(main, host=[Host("n", samples=looks)]))
+    assert one.kind == "waiting"
+
+
+WANDB = Call("logger", "wandb.init", Place("/a/train.py", 9, "main"), Timing(1, 5.0, 5.0), at=5.0, last=10.0)
+
+
+def test_what_comes_before_a_loader_is_made_is_not_the_loaders() -> None:
+    loader = Loader(
+        number=1, made=12.0, began=20.0, first=[0.2], first_at=20.2, batches=9, starts=Timing(1, 0.01),
+        created=Place("/a/train.py", 12, "main"),
+    )  # fmt: skip
+    main = rank(imported=2.0, loaders=[loader], first_sample=20.1, first_step=21.0, optimizer_steps=3, calls=[WANDB])
+    steps = timeline(evidence(main))
+    assert told(steps) == [
+        ("interpreter", 0.2),
+        ("imports", 1.8),
+        ("own code", 3.0),
+        ("wandb.init", 5.0),
+        ("own code", 2.0),
+        ("own code", 8.0),
+        ("first sample", 0.1),
+        ("first batch", 0.1),
+        ("first step", 0.8),
+    ]
+    assert {one.name: one.told for one in steps}["wandb.init"] == "at train.py:9"
+    assert steps[4].told == "until a loader was made at train.py:12"
+
+
+def test_what_is_done_between_iter_and_next_is_not_the_start_of_workers() -> None:
+    # given a rank that makes its iterator, sets up its logger and then asks for a batch, which is ready
+    loader = Loader(
+        number=1, num_workers=1, pids=[2], made=3.0, began=3.0, first=[0.01], first_at=14.01, batches=9, context="fork",
+        starts=Timing(1, 0.1, 0.1),
+    )  # fmt: skip
+    main = rank(imported=2.9, loaders=[loader], first_step=14.5, optimizer_steps=3, calls=[WANDB])
+    forked = worker(2, started=3.05, opened=3.1, first_sample=3.4)
+    assert told(timeline(evidence(main, forked))) == [
+        ("interpreter", 0.2),
+        ("imports", 2.7),
+        ("workers", 0.2),
+        ("own code", 1.9),
+        ("wandb.init", 5.0),
+        ("own code", 4.0),
+        ("first batch", 0.0),
+        ("first step", 0.5),
+    ]
+
+
+def test_the_imports_of_a_spawned_rank_are_no_code_of_the_users() -> None:
+    main = rank(started=3.0, opened=9.0, imported=8.99, first_step=9.5, optimizer_steps=1)
+    assert told(timeline(evidence(main))) == [("imports", 6.0), ("first step", 0.5)]
 
 
 def test_without_a_word_of_stages_the_sample_is_one() -> None:

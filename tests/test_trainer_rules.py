@@ -9,8 +9,9 @@ from test_rules import evidence
 from unstuck.diagnose import report_on
 from unstuck.model.acquitted import acquitted
 from unstuck.model.between import CALLBACK, CHECKPOINT, Call, Gap, Part
-from unstuck.model.evidence import Evidence, Run
+from unstuck.model.evidence import Evidence, Exit, Run
 from unstuck.model.frameworks import Callback, Framework
+from unstuck.model.look import Frame, Seen, Stack, Stall, Task
 from unstuck.model.places import Place
 from unstuck.model.recorded import Loader, Pass, Process, State
 from unstuck.model.report import Finding, Remedy
@@ -144,3 +145,26 @@ def test_a_number_of_batches_that_no_epoch_of_a_stream_comes_to_is_told_as_the_u
 
     assert "validates after batch 50 of an epoch (val_check_interval), but an epoch has only 30." in one.cause
     assert "Trainer(val_check_interval=50, check_val_every_n_epoch=None)" in one.remedy.text
+
+
+def test_a_hook_that_hung_is_named_after_the_run_was_stopped_and_killed_for_it():
+    looked = evidence("callback-blocks-epoch-end", "found")
+    (main,) = looked.mains()
+    call = Call(CALLBACK, "Plots.on_train_epoch_end", LINE, Timing(1, 0.1, 0.1), at=1.0, last=5.0, since=5.0)
+    task = Task(tid=main.pid, state="S", syscall="recvfrom", still=60.0)
+    frames = [Frame("/code/helpers.py", 5, "push"), Frame("/code/train.py", 30, "Plots.on_train_epoch_end")]
+    run = msgspec.structs.replace(looked.run, status=-9, pid=main.pid, host=main.node)
+    stopped = Evidence(
+        run,
+        recording=[msgspec.structs.replace(main, calls=[call], alive=False, ended=None, ended_how="")],
+        processes=[Seen(main.node, main.pid, 1, "main", state="S", tasks=[task], looked=1.0)],
+        stacks=[Stack(main.pid, main.pid, frames=frames, before=frames)],
+        stall=Stall(rank=None, pid=main.pid, since=5.0, seconds=60.0, doing="", usual=None, patience=60.0),
+        looked_at=65.0,
+        exits=[Exit(main.pid, -9, 80.0, "waited")],
+    )
+    report = report_on(stopped)
+
+    assert report.findings[0].rule == "callback-blocks-epoch-end"
+    assert "the callback Plots.on_train_epoch_end" in report.findings[0].cause
+    assert {one.because_of for one in report.findings[1:]} <= {"callback-blocks-epoch-end"}

@@ -156,6 +156,16 @@ def test_waiting_for_a_child_names_its_command():
     assert [one.pid for one in found.holders] == [sleeper]
 
 
+def test_the_child_that_is_waited_for_is_named_among_several():
+    code = "import os, time\nchildren = [os.spawnlp(os.P_NOWAIT, 'sleep', 'sleep', str(47 + n)) for n in range(3)]\n"
+    with child(f"{code}os.waitpid(children[1], 0)", "wait4", "waitid") as process:
+        found = awaited(process, *children(process.pid))
+        for one in children(process.pid):
+            os.kill(one, 9)
+
+    assert (found.kind, found.name, len(found.holders)) == ("child", "sleep 48", 1)
+
+
 @pytest.mark.parametrize(("way", "call"), [("flock", "flock"), ("lockf", "fcntl")])
 def test_waiting_for_a_locked_file_names_it(tmp_path, way, call):
     path = tmp_path / "locked"

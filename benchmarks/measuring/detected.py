@@ -13,6 +13,7 @@ from unstuck.trials.scenarios import all_scenarios
 
 STALLS, CRASHES, OTHERS, HEALTHY = "stalls", "crashes", "others", "healthy"
 USUALLY = 1.0  # seconds: the target holds where the 99th percentile of what stands still is no longer
+NEVER = 2.0  # seconds before its end in which a run that never stood still has had a batch
 STOPPED = 124  # exit code of a run that was ended because it stood still
 QUICK = (
     "worker-blocked-io",
@@ -88,8 +89,19 @@ def _shown(trial, kind):
     """What the run showed, where its rule knows several: a rank that hangs may also be ended by its time limit."""
     roots = [one for one in trial.report.findings if one.role == "root"]
     symptom = roots[0].symptom if roots else ""
+    if kind == STALLS and _never_stood(trial.report):
+        return OTHERS
     shown = {Symptom.STUCK.value: STALLS, Symptom.WAITING.value: STALLS, Symptom.CRASHED.value: CRASHES}
     return shown.get(symptom, OTHERS if roots else kind)
+
+
+def _never_stood(report):
+    """Batches came until it was ended: an epoch without an end is no standstill, and is told afterwards."""
+    evidence = report.evidence
+    mains = evidence.mains() if hasattr(evidence, "mains") else []
+    ends = [seen.at for seen in getattr(evidence, "exits", None) or () if evidence.is_command(seen.node, seen.pid)]
+    newest = max((loader.now_since for main in mains for loader in main.loaders), default=None)
+    return bool(ends) and evidence.stall is None and newest is not None and newest >= min(ends) - NEVER
 
 
 def _stall(trial):

@@ -19,7 +19,7 @@ from .model.bottleneck import bottleneck
 from .model.checked import Data
 from .model.evidence import Evidence
 from .model.hiding import without_secrets
-from .model.look import Stall
+from .model.look import Seen, Stall
 from .model.marks import meaning
 from .model.progress import standstills
 from .model.recorded import Process
@@ -31,9 +31,10 @@ from .model.stage_times import stage_times
 from .model.standing import needs_patience
 from .model.summary import summary
 from .model.timeline import timeline, way_to_first_step
+from .model.trained import trained
 from .model.trials import FAIL
 from .model.unsettled import unsettled
-from .probes import attempts, data_files, flight, journal, live, owners, saved, snapshots, tree
+from .probes import attempts, data_files, exit_codes, flight, journal, live, owners, saved, snapshots, tree
 from .probes.look import Look, Tell
 from .rules.discovery import all_rules
 from .rules.engine import judge, rank_findings, tried
@@ -51,12 +52,12 @@ def diagnose(folder: str | Path) -> Report:
 
 def diagnose_run(folder: Path, tell: Tell) -> Report:
     """The same as `unstuck why RUN` gives it: while it goes on here, its processes are looked at, too."""
-    pid = _living(folder)
-    if pid is not None:
-        try:
+    try:
+        pid = _living(folder)
+        if pid is not None:
             return diagnose_live(pid, tell)
-        except UserError:  # it has ended meanwhile, or may not be looked at: what is recorded has to do
-            pass
+    except UserError:  # it has ended by now, or may not be looked at: what is recorded has to do
+        pass
     return diagnose(folder)
 
 
@@ -115,7 +116,8 @@ def gather(folder: Path) -> Evidence:
     recorded = run_folder.recordings_of(folder, run)
     watched = journal.look(folder)
     exits = recorded.exits + watched.exits
-    newest, earlier = attempts.split(recorded.processes, exits)
+    whole = exit_codes.settled(Evidence(run=run, recording=recorded.processes, exits=exits))
+    newest, earlier = attempts.split(whole.recording or [], exits)
     evidence = Evidence(
         run=run,
         recording=newest or None,
@@ -172,6 +174,13 @@ def _recorded(found: tree.Found, pids: list[int]) -> Evidence:
         else:
             return _left_out(evidence, *left_out)
     return _left_out(live.unrecorded(pids), *left_out)
+
+
+def get_ready() -> None:
+    """Import what takes time, numpy and all rules, before it is needed."""
+    from .probes import folder as _  # noqa: F401
+
+    all_rules()
 
 
 def diagnose_stall(folder: Path, pid: int, stall: Stall) -> Report:
@@ -239,7 +248,7 @@ def report_on(evidence: Evidence) -> Report:
         state=_state([one.symptom for one in findings if one.role == "root"], evidence),
         findings=findings,
         activities=worked_out("what the ranks do", activities, []),
-        unsettled=[] if findings else worked_out("what is open", unsettled, []),
+        unsettled=[] if findings or _on_purpose(evidence) else worked_out("what is open", unsettled, []),
         meaning=worked_out("what it means", meaning, ""),
         spent=worked_out("where the time went", spending, []),
         start=worked_out("the way to the first step", timeline, []),
@@ -269,7 +278,7 @@ def _state(roots: list[str], evidence: Evidence) -> str:
     still = standstills(evidence)
     if still:
         return Symptom.WAITING.value if all(one.awaits for one in still) else "unknown"
-    return "healthy" if looked and evidence.run.status in (0, None) else "unknown"
+    return "healthy" if looked and evidence.run.status in (0, None) and trained(evidence) else "unknown"
 
 
 def _on_purpose(evidence: Evidence) -> bool:
@@ -328,7 +337,8 @@ def _notes(evidence: Evidence, judgements: list[Judgement]) -> list[str]:
     notes += _unseen(evidence)
     if evidence.data is not None and evidence.data.of_run and evidence.data.stopped:
         notes.append(evidence.data.stopped)
-    if evidence.recording is None and not evidence.processes and not _on_purpose(evidence):
+    ended_well = evidence.run.status == 0  # and may never have been meant to train: one line says it
+    if evidence.recording is None and not evidence.processes and not _on_purpose(evidence) and not ended_well:
         notes.append(
             "nothing was recorded: no process of this command imported torch where unstuck could see it "
             "(python -I, -E or -S, a container, or a wiped environment keep it out)"
@@ -341,15 +351,15 @@ def _unseen(evidence: Evidence) -> list[str]:
     seen = {one.pid for one in evidence.stacks or ()}
     reasons: dict[tuple[str, str], list[str]] = {}
     for one in evidence.processes or ():
-        if one.refused and not _went_on(evidence, one.pid):
+        if one.refused and not _went_on(evidence, one):
             whose = "pid" if one.pid in seen else "no stacks of pid"
             reasons.setdefault((whose, one.refused), []).append(str(one.pid))
     return [f"{whose} {', '.join(pids)}: {reason}" for (whose, reason), pids in reasons.items()]
 
 
-def _went_on(evidence: Evidence, pid: int) -> bool:
+def _went_on(evidence: Evidence, seen: Seen) -> bool:
     """It made progress after that look, which came while its interpreter was starting, or it was gone by then."""
-    process = evidence.process(pid)
+    process = evidence.process(seen.node, seen.pid)
     return process is not None and evidence.looked_at is not None and process.last_sign > evidence.looked_at
 
 

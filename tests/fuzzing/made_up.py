@@ -117,12 +117,12 @@ def _watched(node: str) -> list[msgspec.Struct]:
             available=1 << 33,
             total=1 << 34,
             limit=1 << 33,
-            used=1 << 30,
+            used=(1 << 33) - (1 << 26),
             oom_kills={"machine": number // 8},
             shm_size=1 << 30,
             shm_free=1 << 29,
             disk_free=1 << 33,
-            processes=[Resident(pid=1000, private=number << 20, threads=4, cpu=float(number), waits="futex")],
+            processes=[Resident(pid=1000, anonymous=number << 20, threads=4, cpu=float(number), waits="futex")],
         )
         for number in range(10)
     ]

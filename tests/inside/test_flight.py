@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import os
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from running import TIMEOUT, Run
 
+from unstuck.inside.flight import switch_on
 from unstuck.probes import flight
 
 pytestmark = pytest.mark.scenario  # process groups are made and waited for
@@ -129,3 +133,29 @@ while not os.path.exists(f"{here}/asked"):
 
     assert (run.code, told) == (0, {"asked": None}), run.err
     assert (tmp_path / "mine").read_bytes() == b""
+
+
+@pytest.mark.parametrize(
+    ("version", "built", "given", "set_to"),
+    [
+        ("2.2.2+cu121", "12.1", {}, {"TORCH_NCCL_TRACE_BUFFER_SIZE": "2000"}),
+        ("2.13.0", "13.0", {}, {"TORCH_FR_BUFFER_SIZE": "2000"}),
+        ("2.13.0+cpu", None, {}, {}),
+        ("2.2.2", "12.1", {"TORCH_NCCL_TRACE_BUFFER_SIZE": "0"}, {"TORCH_NCCL_TRACE_BUFFER_SIZE": "0"}),
+        ("2.13.0", "13.0", {"TORCH_NCCL_TRACE_BUFFER_SIZE": "5"}, {"TORCH_NCCL_TRACE_BUFFER_SIZE": "5"}),
+        ("unknown", "13.0", {}, {}),
+    ],
+)
+def test_it_is_switched_on_for_gpus_where_nobody_has_decided(monkeypatch, version, built, given, set_to):
+    names = ("TORCH_FR_BUFFER_SIZE", "TORCH_NCCL_TRACE_BUFFER_SIZE")
+    for name in names:
+        monkeypatch.setenv(name, "")  # so that it is put back
+        monkeypatch.delenv(name)
+    for name, value in given.items():
+        monkeypatch.setenv(name, value)
+    torch = SimpleNamespace(__version__=version, cuda=built, hip=None)
+    monkeypatch.setitem(sys.modules, "torch.version", torch)
+
+    switch_on()
+
+    assert {name: os.environ[name] for name in names if name in os.environ} == set_to

@@ -91,6 +91,19 @@ for number in range(12):
     assert reading.blank == reading.looked
 
 
+def test_row_groups_without_a_row_that_are_read_again_are_no_progress(recorded: Recorded) -> None:
+    run = recorded(
+        DOCUMENTS
+        + """
+pq.write_table(pa.table({"text": pa.array([], pa.string())}), PATH)
+for number in range(12):
+    pq.read_table(PATH)
+"""
+    ).succeeded()
+    (reading,) = run.main.process().sources
+    assert (reading.items, reading.again) == (0, 10)
+
+
 def test_documents_and_tokens_are_counted(recorded: Recorded) -> None:
     run = recorded(
         DOCUMENTS

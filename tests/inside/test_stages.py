@@ -60,6 +60,42 @@ def test_a_stage_that_sleeps_uses_no_processor(recorded: Recorded) -> None:
     assert process.stage_cpu["volume"].count == 5  # one in eight
 
 
+UNLIKE = (
+    BEGIN
+    + """
+import time, numpy
+class Unlike(Numbers):
+    def __getitem__(self, index):
+        with unstuck.stage("work"):
+            if index % 8 == 1:
+                time.sleep(0.02)
+            else:
+                until = time.thread_time() + 0.005
+                while time.thread_time() < until:
+                    pass
+        numpy.load(path)
+        return index
+path = __file__ + ".npy"
+numpy.save(path, numpy.zeros(1 << 17))
+list(DataLoader(Unlike(64), batch_size=2))
+"""
+)
+
+
+def test_processor_time_time_and_bytes_are_of_the_same_calls_and_of_every_kind_of_item(recorded: Recorded) -> None:
+    process = recorded(UNLIKE).succeeded().main.process()
+    # given items of which every eighth sleeps: then the times that are measured are not all of these
+    assert process.stage_cpu["work"].count == process.stage_cpu_of["work"].count == 8
+    assert process.stage_cpu["work"].total >= 7 * 0.005
+    assert process.stage_cpu_of["work"].total >= process.stage_cpu["work"].total
+    # and the bytes are those of each stage
+    assert process.stage_read["work"] < 8 * 4096
+    assert process.stage_read["read (numpy.load)"] >= 8 << 20
+    load = process.fetching[0]
+    assert 0 < load.cpu.count == load.cpu_of.count
+    assert load.cpu.total <= load.cpu_of.total
+
+
 def test_what_a_reader_raises_is_the_users(recorded: Recorded) -> None:
     run = recorded(
         PICTURES

@@ -73,7 +73,7 @@ def test_a_pass_over_a_loader_is_recorded_and_judged(loaders: Path) -> None:
     assert outcome.facts["loader"]["num_workers"] == 2
     assert outcome.report is not None
     assert outcome.report.state == "healthy"
-    assert outcome.peak.private > 50 << 20
+    assert outcome.peak.anonymous > 50 << 20
     recording = outcome.report.evidence.recording  # type: ignore[union-attr]
     assert sorted(one.role for one in recording or ()) == ["main", "worker", "worker"]
 

@@ -16,7 +16,7 @@ from .guard import is_ours
 from .phases import Said, begins, ends
 from .process import process
 from .recorder import Recorder, clock
-from .stages import Stage
+from .stages import Stage, Taken
 from .values import tell
 
 LIMIT = 0.1  # seconds: a step that takes that long once is not noticed
@@ -30,12 +30,13 @@ class stage:  # noqa: N801  (used like a function)
     `with unstuck.stage("decode", item=path) as stage: …; stage.made(volume)` also says what came out: its shape.
     """
 
-    __slots__ = ("cpu", "item", "known", "name", "recorder", "shape", "started")
+    __slots__ = ("before", "item", "known", "name", "recorder", "shape", "started")
 
     def __init__(self, name: str, item: object = None) -> None:
         self.name = name
         self.item = item
-        self.started = self.cpu = 0
+        self.started = 0
+        self.before: Taken | None = None
         self.shape = ""
         self.recorder: Recorder | None = None
         self.known: Stage | None = None
@@ -47,7 +48,7 @@ class stage:  # noqa: N801  (used like a function)
                 self.known = known = stages.of(recorder, self.name)
                 if known.slot is None:
                     known.slot = recorder.board_slot(Kind.STAGE, known.key)
-                self.cpu = known.begins()
+                self.before = known.begins()
                 self.started = clock()
                 recorder.board_text(known.slot, Kind.STAGE, known.key, self.started, _text(self.item), 1)
                 stages.depth.open += 1
@@ -82,7 +83,7 @@ class stage:  # noqa: N801  (used like a function)
         item = _text(self.item)
         outermost = not stages.depth.open and in_sample(recorder)
         recorder.board(slot, Kind.STAGE, known.key, now)
-        known.ends(self.started, now, self.cpu, item, outermost=outermost)
+        known.ends(self.started, now, self.before, item, outermost=outermost)
         if known.detailed:
             known.tells(self.started, now - self.started, item, self.shape, 2)
 

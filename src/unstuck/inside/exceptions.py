@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import atexit
+import errno
 import functools
 import json
 import os
+import re
+import stat
 import sys
 import threading
+from itertools import pairwise
 from types import FrameType, TracebackType
 from typing import Any
 
@@ -25,8 +29,12 @@ from .variables import variables
 MESSAGE_LENGTH = 1500
 FRAMES = 24
 PATHS = 3
+ASKED = 8  # texts of which it is asked whether they are files
+ADDRESS = re.compile(r"(?:https?|s3|gs|gcs|az|abfss?|hdfs|hf|oss|r2)://\S+")  # where data lies
+DEAF = (errno.EIO, errno.ETIMEDOUT, errno.ESTALE, errno.ENOTCONN, errno.EHOSTDOWN, errno.EREMOTEIO)
 PLAIN = (str, bytes, int, float, bool, type(None))
 TEXTS = ("__str__", "__repr__")
+HANDLED = "exit"  # how an exception is kept that the program has caught when it calls sys.exit
 DEEP, MANY = 4, 64  # of what an exception holds, as far as it is looked at
 
 
@@ -56,7 +64,8 @@ def describe(
     """`trace`: as it was when nobody caught it. A library may raise the same object again in a thread of its own."""
     frames = list(_frames(trace or error.__traceback__))
     chain = _chain(error)
-    messages = [last_message_of(one) for one in chain]
+    text = message_of if how == HANDLED else last_message_of
+    messages = [text(one) for one in chain]
     known: dict[str, Any] = {
         "how": how,
         "at": clock(),
@@ -64,13 +73,14 @@ def describe(
         "type": type(error).__name__,
         "message": messages[0],
         "frames": [
-            {"file": frame.f_code.co_filename, "line": line, "function": frame.f_code.co_name} for frame, line in frames
-        ][-FRAMES:],
+            {"file": frame.f_code.co_filename, "line": line, "function": frame.f_code.co_name}
+            for frame, line in _kept(frames)
+        ],
         "causes": [
             {"type": type(one).__name__, "message": message[:300]}
             for one, message in zip(chain[1:], messages[1:], strict=True)
         ],
-        "paths": _paths(error, [frame for frame, _ in frames], everywhere="position" in facts),
+        "paths": _paths_of(chain, frames, everywhere="position" in facts),
         "shm": _shm(),
         **used_up(chain, messages),
     }
@@ -148,6 +158,13 @@ def _frames(trace: TracebackType | None) -> Any:
         trace = trace.tb_next
 
 
+def _kept(frames: list[tuple[FrameType, int]]) -> list[tuple[FrameType, int]]:
+    """The innermost, and the innermost of the user's own: below it may lie more calls of libraries than are kept."""
+    kept = frames[-FRAMES:]
+    users = [one for one in frames if not is_library(one[0].f_code.co_filename)]
+    return kept if not users or users[-1] in kept else [users[-1], *kept[1:]]
+
+
 def _chain(error: BaseException) -> list[BaseException]:
     """The error, what led to it, and so on."""
     chain: list[BaseException] = []
@@ -163,40 +180,73 @@ def _before(error: BaseException) -> BaseException | None:
     return error.__context__ if error.__cause__ is None else error.__cause__
 
 
+def _paths_of(chain: list[BaseException], frames: list[tuple[FrameType, int]], *, everywhere: bool) -> list[str]:
+    """Of the exception that others were made from, if there is one: it knows more of the file than they do."""
+    causes = [error for before, error in pairwise(chain) if before.__cause__ is error]
+    for error in (*reversed(causes), chain[0]):
+        own = frames if error is chain[0] else list(_frames(error.__traceback__))
+        found = _paths(error, [frame for frame, _ in own], everywhere=everywhere)
+        if found:
+            return found
+    return []
+
+
 def _paths(error: BaseException, frames: list[FrameType], *, everywhere: bool) -> list[str]:
     """Files the error may be about: the one it names, then those the innermost frames hold. Nothing is opened.
 
     All frames of a fetch are about its sample. Elsewhere only those of the libraries that the user's line called are:
-    in its own lie the program's folders.
+    in its own lie the program's folders. Any text may look like a path: it is one if it is a file that is there, and
+    counts where no file was open. Storage that does not answer is not asked.
     """
-    found: list[str] = []
-    candidates: list[object] = [error.filename] if isinstance(error, OSError) else []
+    named = [_printable(one) for one in (error.filename, error.filename2)] if isinstance(error, OSError) else []
+    opened, others = [one for one in named if one], list[str]()
     for frame in reversed(frames):
         if not everywhere and not is_library(frame.f_code.co_filename):
             break
-        candidates += list(variables(frame).values())[:60]
-    for candidate in candidates:
-        path = _as_path(candidate)
-        if path and path not in found:
-            found.append(path)
-        if len(found) == PATHS:
-            break
-    return found
+        for value in list(variables(frame).values())[:60]:
+            name, path = _opened(value), _as_path(value)
+            opened += [name] if name else []
+            others += [path] if path else []
+    found = list(dict.fromkeys(opened))
+    if not found and not _storage_failed(error):
+        found = [one for one in list(dict.fromkeys(others))[:ASKED] if ADDRESS.match(one) or _is_file(one)]
+    return found[:PATHS]
+
+
+def _opened(value: object) -> str | None:
+    """The name of a file that was opened, or of what lies in an archive."""
+    if type(value).__module__ in ("_io", "tarfile", "zipfile", "gzip"):
+        return _printable(getattr(value, "name", None))
+    if type(value).__module__.startswith("PIL."):
+        return _printable(attributes_of(value).get("filename"))
+    return None
 
 
 def _as_path(value: object) -> str | None:
     if isinstance(value, os.PathLike) and type(value).__module__.startswith("pathlib"):
         value = os.fspath(value)
-    elif type(value).__module__ in ("_io", "tarfile", "zipfile", "gzip"):
-        value = getattr(value, "name", None)
-    elif type(value).__module__.startswith("PIL."):
-        value = attributes_of(value).get("filename")
+    return _printable(value)
+
+
+def _printable(value: object) -> str | None:
     if isinstance(value, bytes):
         value = os.fsdecode(value)
     if type(value) is not str or not 1 < len(value) < 400 or os.sep not in value or not value.isprintable():
         return None
-    is_code = value.endswith((".py", ".so", ".pyc")) or value.startswith(sys.prefix) or " " * 2 in value
+    is_code = value.endswith((".py", ".so", ".pyc", ".lock")) or value.startswith(sys.prefix) or " " * 2 in value
     return None if is_code or not os.path.basename(value) else value
+
+
+def _storage_failed(error: BaseException) -> bool:
+    """To ask it again could take as long as it did before."""
+    return any(isinstance(one, TimeoutError) or getattr(one, "errno", None) in DEAF for one in _chain(error))
+
+
+def _is_file(path: str) -> bool:
+    try:
+        return stat.S_ISREG(os.stat(path).st_mode)
+    except (OSError, ValueError):
+        return False
 
 
 def _shm() -> list[int] | None:
@@ -216,9 +266,22 @@ def install_hooks() -> None:
     """
     _wrap_main_hook()
     _wrap_thread_hook()
+    replace(sys, "exit", _before_exit)
     replace(threading, "_shutdown", _before_shutdown)
     atexit.register(quietly, _at_exit)
     os.register_at_fork(after_in_child=_leave_to_the_parent)
+
+
+def _before_exit(original: Any) -> Any:
+    """A program, or a library such as Hydra, catches an exception, prints it and leaves with a code of its own."""
+
+    def exit(status: Any = None, /) -> None:  # noqa: A001  (it stands for that one)
+        error = sys.exc_info()[1]
+        if error is not None and type(status) is int and status and not isinstance(error, SystemExit):
+            quietly(keep, error, HANDLED)
+        original(status)
+
+    return exit
 
 
 def _before_shutdown(original: Any) -> Any:

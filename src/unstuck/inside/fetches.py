@@ -31,9 +31,9 @@ class Stream:
     """What one process fetches for one loader: all of it so far, and the batch at hand."""
 
     __slots__ = (
-        "batches", "collates", "cpu", "cpu_began", "cpus", "due", "ended", "facts", "fetches", "full", "guard", "idle",
-        "in_worker", "loader", "look_at", "odd", "passes", "pending", "phase", "recorder", "sample_times", "samples",
-        "seldom", "slot", "spent", "started", "streams", "unit", "words", "written",
+        "batches", "collates", "cpu", "cpu_began", "cpus", "cpus_of", "due", "ended", "facts", "fetches", "full",
+        "guard", "idle", "in_worker", "loader", "look_at", "odd", "passes", "pending", "phase", "recorder",
+        "sample_times", "samples", "seldom", "slot", "spent", "started", "streams", "unit", "words", "written",
     )  # fmt: skip
 
     def __init__(self, recorder: Recorder, loader: int, guard: Guard) -> None:
@@ -50,7 +50,7 @@ class Stream:
         self.due, self.full = 0, MANY  # when, and at which sample, what is remembered is written down
         # Batches that are not written down yet; of those that were taken as one: begin, end, samples.
         self.pending: list[Indices | tuple[int, int, int]] = []
-        self.cpus: list[int] = []
+        self.cpus: list[tuple[int, int]] = []  # processor time of some batches, and how long each took
         self.facts = WorkerFacts(recorder) if self.in_worker else None
         self.look_at = 0  # number of batches after which one is looked at; 0: none is
         self.odd: Indices | None = None  # the batch at hand, if one of its indices is no plain number
@@ -60,6 +60,7 @@ class Stream:
         self.sample_times = recorder.total_slot(Kind.SAMPLE, loader)
         self.collates = recorder.total_slot(Kind.COLLATE, loader)
         self.cpu = recorder.total_slot(Kind.FETCH_CPU, loader)
+        self.cpus_of = recorder.total_slot(Kind.FETCH_TIMED, loader)
         self.idle = recorder.total_slot(Kind.IDLE, loader)
         recorder.board(self.slot, Kind.FETCH, loader, clock())
         process.remembered.append(self.settle)
@@ -83,7 +84,7 @@ class Stream:
         marks.append(now)
         if not batches & self.seldom:
             if self.cpu_began:  # else it was begun before there was a reason to ask
-                self.cpus.append(thread_time_ns() - self.cpu_began)
+                self.cpus.append((thread_time_ns() - self.cpu_began, now - marks[0]))
                 self.cpu_began = 0
             self.spent += (clock() - now) * (self.seldom + 1)  # it stands for all
         self.pending.append(indices if indices is not self.odd else self.in_numbers(indices))
@@ -157,8 +158,9 @@ class Stream:
             starts, ends, numbers = zip(*wholes, strict=True)
             self._write_fetches(starts, ends, numbers, [0] * len(wholes), [NO_INDEX] * len(wholes))
             self.written += sum(numbers)
-        cpus, self.cpus = self.cpus, []
-        self.recorder.totals(self.cpu, [one for one in cpus if one > 0])  # another thread's is another clock
+        cpus, self.cpus = [one for one in self.cpus if one[0] > 0], []  # another thread's is another clock
+        self.recorder.totals(self.cpu, [cpu for cpu, _ in cpus])
+        self.recorder.totals(self.cpus_of, [lasted for _, lasted in cpus])
         self.recorder.cost(self.spent + clock() - begun, len(pending))
         self.spent = 0
 

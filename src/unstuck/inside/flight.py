@@ -12,14 +12,18 @@ import os
 import pickle
 import sys
 import threading
+import time
 from typing import Any
 
 from . import format as f
 from .guard import HERE, is_library, quietly
 from .process import process
-from .recorder import Recorder
+from .recorder import Recorder, clock
 
 KEPT = 256  # of the newest entries
+SIZES = ("TORCH_FR_BUFFER_SIZE", "TORCH_NCCL_TRACE_BUFFER_SIZE")  # the second is what versions before RENAMED know
+RENAMED = (2, 8)
+ENTRIES = "2000"  # what torch recommends, and what newer versions keep by themselves
 INDUCTOR = "torch._inductor"  # DDP has it imported
 
 
@@ -54,6 +58,20 @@ class Flight:
             write(recorder)
 
 
+def switch_on() -> None:
+    """Have NCCL's groups keep their collectives, where torch would not and nobody has decided about it.
+
+    torch reads the variable when a group is made. Under its older name newer versions warn of it.
+    """
+    version = sys.modules.get("torch.version")
+    if not any(getattr(version, name, None) for name in ("cuda", "hip")) or any(one in os.environ for one in SIZES):
+        return
+    major, _, rest = str(getattr(version, "__version__", "")).partition(".")
+    minor = rest.partition(".")[0]
+    if major.isdigit() and minor.isdigit():
+        os.environ[SIZES[(int(major), int(minor)) < RENAMED]] = ENTRIES
+
+
 def _close(end: int) -> None:
     if end >= 0:
         try:
@@ -84,7 +102,8 @@ def write(recorder: Recorder) -> None:
     lines = INDUCTOR in sys.modules  # torch looks into it for the lines of calls, and would import it: for seconds
     told = dump(includeCollectives=True, includeStackTraces=lines, onlyActive=False)
     entries = pickle.loads(told).get("entries", [])  # noqa: S301  (torch's own, of this process)
-    text = json.dumps([_entry(one) for one in entries[-KEPT:]], ensure_ascii=False, default=str)
+    drift = _drift(recorder)
+    text = json.dumps([_entry(one, drift) for one in entries[-KEPT:]], ensure_ascii=False, default=str)
     fd = os.open(half, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
     try:
         os.write(fd, text.encode("utf-8", "replace"))
@@ -99,14 +118,24 @@ def _dump_function() -> Any:
     return getattr(module, "_dump_fr_trace", None) or getattr(module, "_dump_nccl_trace", None)
 
 
-def _entry(one: dict[str, Any]) -> dict[str, Any]:
+def _drift(recorder: Recorder) -> int:
+    """Nanoseconds by which the recording's clock, set once, is ahead of the wall clock, which torch's entries go by.
+
+    Of several readings the quickest: between two clocks a thread may lose its core.
+    """
+    readings = [(clock(), time.time_ns(), clock()) for _ in range(5)]
+    before, wall, after = min(readings, key=lambda one: one[2] - one[0])
+    return recorder.words[f.H_WALL] + (before + after) // 2 - recorder.words[f.H_MONOTONIC] - wall
+
+
+def _entry(one: dict[str, Any], drift: int) -> dict[str, Any]:
     group = one.get("process_group") or ("", "")
     line, calls = _users(one.get("frames") or [])
     return {
         "sequence": one.get("collective_seq_id", 0),
         "p2p": bool(one.get("is_p2p")),
         "operation": str(one.get("profiling_name", "")),
-        "created": one.get("time_created_ns", 0),
+        "created": one.get("time_created_ns", 0) + drift,
         "state": one.get("state", ""),
         "retired": bool(one.get("retired")),
         "group": [str(part) for part in group],

@@ -141,6 +141,9 @@ class Kind:
     THREADS = 56  # notes: how threads are set up when the first pass begins, a facts (string, JSON)
     SHARED = 57  # notes by loader: what several threads would have shared of some batches, a facts (string, JSON)
     SHARD_SHORT = 58  # notes by SHARDS (string): a file (string) that gave b samples, fewer than c, the most of another
+    # Totals, of just those fetches and stages whose processor time was taken: how long they took, and in a stage the
+    # bytes that were asked for and those that came from a disk.
+    FETCH_TIMED, STAGE_TIMED, STAGE_READ, STAGE_FETCHED = 59, 60, 61, 62
     SHUTDOWN = 22  # totals; ring: a pass (0: it goes on), b workers; board as LOADER: its workers are being ended
 
 

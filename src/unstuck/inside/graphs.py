@@ -32,8 +32,8 @@ class Census:
 
     def step(self, recorder: Recorder, steps: int, frame: FrameType) -> None:
         if steps == FIRST or not self.before:
-            self.before = _private()
-        elif self.left and clock() > self.due and _private() - self.before > GROWN:
+            self.before = _anonymous()
+        elif self.left and clock() > self.due and _anonymous() - self.before > GROWN:
             begun = clock()
             self.left -= 1
             self.counted += 1
@@ -47,7 +47,7 @@ class Census:
             recorder.cost(spent)
 
 
-def _private() -> int:
+def _anonymous() -> int:
     """Bytes of memory that are neither files nor shared."""
     try:
         with open("/proc/self/statm", "rb") as statm:

@@ -18,8 +18,13 @@ STANDARD = os.path.dirname(os.path.abspath(os.__file__)) + os.sep
 
 
 def is_library(file: str) -> bool:
-    """Neither the user's own code nor a notebook's: installed, standard, or ours."""
-    return is_installed(file) or file.startswith((HERE, STANDARD, "<frozen "))
+    """Neither the user's own code nor a notebook's: installed, standard, compiled by Cython, or ours."""
+    return is_installed(file) or file.startswith((HERE, STANDARD, "<frozen ")) or is_compiled(file)
+
+
+def is_compiled(file: str) -> bool:
+    """Cython names the source by a path in somebody else's tree: pyarrow/error.pxi."""
+    return file.endswith((".pyx", ".pxi", ".pxd")) and not os.path.isabs(file)
 
 
 def is_installed(file: str) -> bool:

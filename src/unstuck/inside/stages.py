@@ -7,10 +7,11 @@ stage is part of it: a reader that another stage is around is not told.
 from __future__ import annotations
 
 import functools
+import os
 import sys
 import threading
 from time import thread_time_ns
-from typing import Any
+from typing import Any, NamedTuple
 
 from . import caught, slowest
 from .fetches import in_sample
@@ -20,15 +21,26 @@ from .process import process
 from .recorder import Recorder, clock
 from .run_folder import sample_times
 
-SELDOM = 7  # one time in eight the processor time is taken, which is a system call, and what it costs is measured
+# One time in eight the processor time and the bytes read are taken: system calls, and what they cost is measured. Which
+# of the eight it is goes round: every eighth item may be unlike the others.
+SELDOM, EIGHT = 7, 3
+COUNTERS = "/proc/thread-self/io"
 ALL = "all of them together"  # has the key 0, and no name in the recording
 KNOWN = 256  # names that are remembered; a program that makes them up has each looked up anew
+
+
+class Taken(NamedTuple):
+    """What a thread has used when a stage begins: bytes asked for, bytes from a disk, processor time."""
+
+    read: int
+    fetched: int
+    cpu: int
 
 
 class Stage:
     """What is known of one name, in one recording."""
 
-    __slots__ = ("count", "cpu", "detailed", "key", "name", "recorder", "slot", "total")
+    __slots__ = ("count", "cpu", "detailed", "fetched", "key", "name", "read", "recorder", "slot", "timed", "total")
 
     def __init__(self, recorder: Recorder, name: str) -> None:
         self.recorder = recorder
@@ -36,16 +48,18 @@ class Stage:
         self.key = 0 if name is ALL else recorder.intern(name)
         self.slot: int | None = None  # on the board, once it is shown there
         self.total = recorder.total_slot(Kind.STAGE, self.key)
-        self.cpu = 0 if name is ALL else recorder.total_slot(Kind.STAGE_CPU, self.key)
+        kinds = (Kind.STAGE_CPU, Kind.STAGE_TIMED, Kind.STAGE_READ, Kind.STAGE_FETCHED)
+        slots = [0] * len(kinds) if name is ALL else [recorder.total_slot(kind, self.key) for kind in kinds]
+        self.cpu, self.timed, self.read, self.fetched = slots
         self.detailed = sample_times()  # somebody has asked for a line about every sample
         self.count = 0
 
-    def begins(self) -> int:
-        """The processor time that this thread has had, or -1: it is not asked for. The first time is unlike others."""
+    def begins(self) -> Taken | None:
+        """What this thread has used so far. None: it is not asked for. The first time is unlike others."""
         self.count = count = self.count + 1
-        return thread_time_ns() if count & SELDOM == 2 else -1
+        return Taken(*counters(), thread_time_ns()) if (count + (count >> EIGHT)) & SELDOM == 2 else None
 
-    def ends(self, begun: int, now: int, cpu: int, item: str, *, outermost: bool) -> None:
+    def ends(self, begun: int, now: int, before: Taken | None, item: str, *, outermost: bool) -> None:
         """What no other stage is around is summed up, under no name."""
         recorder, spent = self.recorder, now - begun
         words = recorder.words
@@ -54,8 +68,13 @@ class Stage:
         recorder.total(self.total, spent)
         if outermost:
             words[of(recorder, ALL).total + T_SUM] += spent
-        if cpu >= 0:
-            recorder.total(self.cpu, thread_time_ns() - cpu)
+        if before is not None:
+            recorder.total(self.cpu, thread_time_ns() - before.cpu)
+            recorder.total(self.timed, spent)
+            read, fetched = counters()
+            if before.read >= 0 and read >= 0:
+                recorder.total(self.read, read - before.read)
+                recorder.total(self.fetched, fetched - before.fetched)
             recorder.cost((clock() - now) * (SELDOM + 1), SELDOM + 1)  # it stands for all
 
     def tells(self, begun: int, spent: int, item: str, shape: str, own: int) -> None:
@@ -69,6 +88,19 @@ class Depth(threading.local):
     """How many stages are open in this thread."""
 
     open = 0
+
+
+def counters() -> tuple[int, int]:
+    """Bytes that this thread has asked for, and that came from a disk; -1 where the kernel does not tell them."""
+    try:
+        file = os.open(COUNTERS, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            words = os.read(file, 256).split()
+        finally:
+            os.close(file)
+        return int(words[1]), int(words[9])
+    except (OSError, ValueError, IndexError):
+        return -1, -1
 
 
 def of(recorder: Recorder, name: str) -> Stage:
@@ -86,11 +118,12 @@ def timed(original: Any, name: str, guard: Guard) -> Any:
     @functools.wraps(original)
     def call(*args: Any, **kwargs: Any) -> Any:
         known: Stage | None = None
-        cpu, recorder = -1, process.recorder
+        before: Taken | None = None
+        recorder = process.recorder
         try:
             if recorder is not None and not depth.open and in_sample(recorder):
                 known = of(recorder, name)
-                cpu = known.begins()
+                before = known.begins()
         except Exception as error:
             if guard.theirs(error):
                 raise
@@ -114,8 +147,8 @@ def timed(original: Any, name: str, guard: Guard) -> Any:
         try:
             now = clock()
             if recorder is process.recorder:  # else it has forked, and this is the child
-                item = args[0] if args and type(args[0]) is str else ""
-                known.ends(begun, now, cpu, item, outermost=True)
+                item = _path(args[0]) if args else ""
+                known.ends(begun, now, before, item, outermost=True)
                 if caught.failed:
                     caught.succeeds(name, caught.of_call(args))
                 if known.detailed:
@@ -126,6 +159,13 @@ def timed(original: Any, name: str, guard: Guard) -> Any:
         return result
 
     return call
+
+
+def _path(value: Any) -> str:
+    """A path as the user wrote it. Only Python's own types are asked."""
+    if type(value) is str:
+        return value
+    return str(value) if type(value).__module__.partition(".")[0] == "pathlib" else ""
 
 
 def shape_of(value: Any) -> str:

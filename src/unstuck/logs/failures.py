@@ -24,6 +24,8 @@ def _about(said: dict[str, Any], *, iterable: bool) -> str:
     path = f" {paths[0]}" if paths else ""
     if said.get("how") == "uncaught":
         return f"Uncaught exception{f' (it had{path} in hand)' if path else ''}"
+    if said.get("how") == "exit":
+        return f"Exception before sys.exit(){f' (it had{path} in hand)' if path else ''}"
     if said.get("how") == "thread":
         return f"Uncaught exception in thread {said.get('thread')}"
     if said.get("how") == "feeder":
@@ -54,8 +56,9 @@ def found(report: Report, at: float) -> list[Line]:
     roots = [one for one in report.findings if one.role == "root"]
     lines = [line for one in roots for line in _finding(one, report.findings, at)]
     if not roots:
-        known = report.state == "healthy"
-        lines.append(Line(at, INFO, "verdict", "healthy: nothing found" if known else "no rule has found a cause"))
+        told = report.unsettled or ["no rule has found a cause"]
+        told = ["healthy: nothing found"] if report.state == "healthy" else told
+        lines += [Line(at, INFO, "verdict", one) for one in told]
     return lines + [Line(at, WARNING, "verdict", f"⚠️ {note}") for note in report.notes]
 
 

@@ -198,11 +198,13 @@ class Logs:
                     self._say(one)
 
     def _memory(self, sample: Sample, now: float) -> None:
-        held = {one.pid: one.private for one in sample.processes}
+        held = {one.pid: one.anonymous for one in sample.processes}
         for main in self._mains.values():
             mine = [one.pid for one in self._of(main)]
             workers = sum(held.get(pid, 0) for pid in mine)
-            parts = [f"{size(held.get(main.pid, 0))} private", f"{many(len(mine), 'worker')} {size(workers)}"]
+            parts = [size(held.get(main.pid, 0))]
+            if mine:
+                parts.append(f"{many(len(mine), 'worker')} {size(workers)}, what they share counted for each")
             shm = f", {size(sample.shm_free)} in /dev/shm" if sample.shm_free is not None else ""
             free = f"{size(sample.available)} available{shm}"
             if main.name and main.pid in held:

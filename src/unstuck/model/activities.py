@@ -123,7 +123,7 @@ def _busy(gpu: Gpu) -> str:
 def _movement(moved: list[Seen], main: Seen) -> str:
     looked = max(main.looked, 0.1)
     cpu, read, written = (sum(getattr(one, name) for one in moved) / looked for name in ("cpu", "read", "written"))
-    grown = sum(max(one.private_grown, 0) for one in moved) / looked
+    grown = sum(max(one.anonymous_grown, 0) for one in moved) / looked
     parts = [f"{cpu:.1f} cores"] if cpu >= 0.05 else []
     parts += [f"reads {size(read)}/s"] if read >= 1 else []
     parts += [f"writes {size(written)}/s"] if written >= 1 else []

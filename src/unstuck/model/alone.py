@@ -51,8 +51,19 @@ def alone(evidence: Evidence) -> Alone | None:
     found = (parted(stands) or _by_counts(stands)) if stands else None
     if found is None or uneven(evidence) is not None or skipped(evidence) is not None or differing(evidence):
         return None
+    if found.instead is None and all(_only_late(other, found, stands) for other in stands):
+        return None
     who = next(one for one in stands if one.rank == found.ranks[0])
     return Alone(found, who, stands, _phase_at(who, found.first.at))
+
+
+def _only_late(stand: Stand, found: Parting, stands: list[Stand]) -> bool:
+    """It made the call; or it was told to go before it came there, with no sign that it went another way."""
+    if stand.rank in found.ranks:
+        return True
+    batches = trained(stands)
+    ahead = batches.get(stand.rank, 0) > batches.get(found.ranks[0], 0)
+    return stand.sent_away and not stand.waits and not ahead
 
 
 def _by_counts(stands: list[Stand]) -> Parting | None:

@@ -30,7 +30,7 @@ class Step(msgspec.Struct, frozen=True, omit_defaults=True):
     """One stretch of a rank's way to its first step."""
 
     rank: int | None
-    name: str  # interpreter, imports, model, loader, workers, first sample, first batch, first step
+    name: str  # interpreter, imports, model, workers, first sample, first batch, first step, own code, a timed call
     at: float
     seconds: float
     going_on: bool = False

@@ -12,6 +12,7 @@ import msgspec
 
 from .between import FIRST_BATCH, LOGGER, OTHER_LOADER, VALIDATION, Gap, Part
 from .evidence import Evidence, Sample
+from .gpu_use import BUSY, IDLE, gpu_use, samples_of
 from .loops import Loop, loops
 from .own_code import own_waiting
 from .phrases import duration, many, percent, short
@@ -20,6 +21,7 @@ from .questions import training_loaders
 from .recorded import Loader, Process
 from .report import Bottleneck
 from .starving import fair_waiting
+from .timeline import of_process
 from .waiting import fetching, waiting
 from .writing import Writing, writing
 
@@ -33,7 +35,6 @@ DATA, COMPUTE, BETWEEN, STARTING, BALANCED, UNKNOWN = (
 )
 MUCH = 0.3  # of the loop: a GPU that is busy less than 70 % of the time is the usual mark of a loader that is too slow
 LITTLE = 0.1  # of the loop: nothing is gained below that
-BUSY, IDLE = 0.9, 0.7  # of the time, by a GPU: it is the limit, or something else is
 BATCHES = 10
 A_WHILE = 5.0  # seconds of looping: below that, start-up effects are all there is
 START = 0.5  # of the time so far
@@ -71,7 +72,9 @@ def _of_start(evidence: Evidence, main: Process, loader: Loader) -> Bottleneck |
     begun, lasted = loader.first_at, main.last_sign - main.opened
     if begun is None or lasted < A_WHILE or begun - main.opened < START * lasted:
         return None
-    text = f"Most of the time went into starting: the first batch came after {duration(begun - main.opened)}."
+    most = max((one for one in of_process(evidence, main)), key=lambda one: one.seconds, default=None)
+    what = f", {duration(most.seconds)} of it {most.name}" if most is not None and most.seconds >= LONG else ""
+    text = f"Most of the time went into starting: the first batch came after {duration(begun - main.opened)}{what}."
     return Bottleneck(STARTING, text, seen=_seen(evidence, main))
 
 
@@ -79,12 +82,19 @@ def _of_loop(evidence: Evidence, main: Process, loader: Loader) -> Bottleneck:
     waited = fair_waiting(evidence, main, loader)
     if waited.steps < BATCHES or waited.lasted < A_WHILE:
         return Bottleneck(UNKNOWN, f"Too short to tell: {many(waited.steps, 'step')} in {duration(waited.lasted)}.")
-    shares = Shares(waited.share, *_between(evidence, main, loader, waited.lasted), gpu_busy(evidence, main))
+    gpu = gpu_use(evidence, main)
+    shares = Shares(waited.share, *_between(evidence, main, loader, waited.lasted), gpu.busy)
     spare = _spare(evidence, main, loader, waited.lasted) if shares.waiting < LITTLE else 0
     answer = _answer(shares)
+    text = _text(answer, shares, spare, loader.num_workers)
+    if answer == DATA and gpu.unknown:  # the body of a loop may only launch what a GPU is then busy with
+        answer, text = (
+            UNKNOWN,
+            f"Data may be the limit: {percent(shares.waiting)} of the loop waits for data; {gpu.words[0]}.",
+        )
     return Bottleneck(
         answer=answer,
-        text=_text(answer, shares, spare, loader.num_workers),
+        text=text,
         waiting=round(shares.waiting, 4),
         between=round(shares.between, 4),
         gpu=None if shares.gpu is None else round(shares.gpu, 3),
@@ -163,22 +173,9 @@ def _spare(evidence: Evidence, main: Process, loader: Loader, looped: float) -> 
     return max(loader.num_workers - ceil(worked / looped) - SPARE, 0)
 
 
-def gpu_busy(evidence: Evidence, main: Process) -> float | None:
-    """Share of the time in which the GPUs whose memory this process holds were busy, while it trained."""
-    began = main.first_step if main.first_step is not None else main.opened
-    found = [
-        gpu.busy
-        for sample in _samples(evidence, main)
-        if began <= sample.at <= main.last_sign
-        for gpu in sample.gpus
-        if gpu.busy is not None and main.pid in gpu.processes
-    ]
-    return sum(found) / len(found) if found else None
-
-
 def _seen(evidence: Evidence, main: Process) -> list[str]:
     """Processors, disk and pressure, as far as they were sampled."""
-    samples, found = _samples(evidence, main), []
+    samples, found = samples_of(evidence, main), []
     cpus = next((one.cpus for one in evidence.host or () if one.node == main.node), 0)
     used = [sum(one.cpu or 0.0 for one in sample.processes) for sample in samples if _close(sample)]
     times = [sample.at for sample in samples if _close(sample)]
@@ -193,10 +190,6 @@ def _seen(evidence: Evidence, main: Process) -> list[str]:
 
 def _close(sample: Sample) -> bool:
     return any(one.cpu is not None for one in sample.processes)
-
-
-def _samples(evidence: Evidence, main: Process) -> list[Sample]:
-    return [sample for host in evidence.host or () if host.node == main.node for sample in host.samples]
 
 
 def _sampled(evidence: Evidence) -> Bottleneck | None:

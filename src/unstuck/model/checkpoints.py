@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 from typing import NamedTuple
 
-from .recorded import Process
+from .evidence import Evidence
+from .recorded import Failure, Process
 from .told import Saved
 
 NEARLY = 1 << 20  # bytes: what is left of a disk that is full, because the next piece to be written is larger
@@ -17,6 +19,10 @@ DISK, FILES, QUOTA, LIMIT = (
     "a disk quota is used up",
     ("files may not be so large"),
 )
+TEXTS = ("No space left on device", "Disk quota exceeded", WRITERS[-1])
+SHORT = re.compile(r"\d+ requested and \d+ written")  # numpy, of a file that took less than it was given
+SHARED = ("shared memory", "/torch_", "/dev/shm")
+NO_ROOM = "checkpoint-disk-full"
 
 
 class Held(NamedTuple):
@@ -84,3 +90,30 @@ def usual_size(process: Process, failed: Saved) -> int | None:
     """Bytes of the newest that was saved from the same line before."""
     before = [one for one in process.saved if not one.failed and one.size and one.where == failed.where]
     return before[-1].size if before else None
+
+
+def without_room(failure: Failure) -> bool:
+    """Semaphores and shared tensors are files too, in /dev/shm: these are another rule's business."""
+    text = _text(failure)
+    shared = any(part in text for part in SHARED) or failure.shm_free == 0
+    shared = shared or any("/multiprocessing/" in frame.file for frame in failure.frames[-4:])
+    return (says_why(failure) or SHORT.fullmatch(failure.message.strip()) is not None) and not shared
+
+
+def says_why(failure: Failure) -> bool:
+    """In the system's own words."""
+    return any(part in _text(failure) for part in TEXTS)
+
+
+def _text(failure: Failure) -> str:
+    return " ".join([failure.message, *(message for _, message in failure.causes)])
+
+
+def half_written(evidence: Evidence) -> set[str]:
+    """Files that there was no room for: what is there of them is no damage, but how far writing them came."""
+    found: set[str] = set()
+    for process in evidence.mains():
+        found |= {one.path for one in process.saved if one.failed and refused(one, usual_size(process, one))}
+        failure = process.failure
+        found |= set(failure.paths) if failure is not None and without_room(failure) else set()
+    return {os.path.join(evidence.run.cwd, one) for one in found}

@@ -4,18 +4,13 @@ from __future__ import annotations
 
 from .evidence import Evidence
 from .phrases import who
-from .questions import workers_of
 from .recorded import Fetching, Loader, Process, State
 
 
 def crews(evidence: Evidence, main: Process, loader: Loader) -> list[list[Process]]:
     """The first crew first. Persistent workers are one crew for all passes."""
-    known = {one.pid: one for one in workers_of(evidence, main, loader)}
     found: list[list[Process]] = [[]]
-    for pid in loader.pids:
-        worker = known.get(pid)
-        if worker is None:
-            continue
+    for worker in evidence.workers_of(main, loader):
         if any(other.worker == worker.worker for other in found[-1]):
             found.append([])
         found[-1].append(worker)
@@ -26,7 +21,7 @@ def fetched(evidence: Evidence, main: Process, loader: Loader) -> list[Fetching]
     """What was fetched for a loader, by all its workers or by the main process itself."""
     if loader.num_workers == 0:
         return [one for one in main.fetching if one.loader == loader.number]
-    return [one for worker in workers_of(evidence, main, loader) for one in worker.fetching]
+    return [one for worker in evidence.workers_of(main, loader) for one in worker.fetching]
 
 
 def states(worker: Process) -> list[State]:

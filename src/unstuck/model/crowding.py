@@ -82,13 +82,36 @@ def uses(host: Host, sample: Sample, processes: list[Process], since: float) -> 
     return [one for one in found if one is not None and one.seconds >= YOUNG]
 
 
+def queueing(evidence: Evidence, main: Process, loads: list[Process]) -> float | None:
+    """Seconds without a CPU core for each second of running, by the kernel, of those that load. None: not looked at.
+
+    Where none of them lived long enough to be seen, they are taken to be held up as their main process is.
+    """
+    found = _queueing(evidence, loads)
+    return found if found is not None else _queueing(evidence, [main])
+
+
+def _queueing(evidence: Evidence, processes: list[Process]) -> float | None:
+    ran = queued = 0.0
+    for process in processes:
+        hosts = [one for one in evidence.host or () if one.node == process.node]
+        looks = [one for host in hosts for _, one in _looks(host, process.pid) if one.queued is not None]
+        if process.threads_at_fork is not None:  # else it begins with its imports, which are no part of its work
+            looks = [NOTHING, *looks]
+        if len(looks) > 1:
+            ran += (looks[-1].main_cpu or 0.0) - (looks[0].main_cpu or 0.0)
+            queued += (looks[-1].queued or 0.0) - (looks[0].queued or 0.0)
+    return queued / ran if ran > 0 else None
+
+
 def _crowd(evidence: Evidence, host: Host, sample: Sample) -> Crowd:
-    seen = [(one, found) for one in sample.processes if (found := evidence.process(one.pid)) and one.cpu is not None]
+    known = [(one, evidence.process(host.node, one.pid)) for one in sample.processes if one.cpu is not None]
+    seen = [(one, process) for one, process in known if process is not None]
     workers = [_worker(host, sample, *one) for one in seen if one[1].role == "worker"]
-    known = [one for one in workers if one is not None and one.seconds >= YOUNG]
-    since = min((one.process.opened for one in known), default=sample.at)
+    grown = [one for one in workers if one is not None and one.seconds >= YOUNG]
+    since = min((one.process.opened for one in grown), default=sample.at)
     mains = [_main(host, sample, *one, since) for one in seen if one[1].role == "main"]
-    return Crowd(host, known, [one for one in mains if one is not None])
+    return Crowd(host, grown, [one for one in mains if one is not None])
 
 
 def _worker(host: Host, sample: Sample, seen: Memory, process: Process) -> Use | None:

@@ -48,12 +48,12 @@ def culprit(evidence: Evidence, seen: Seen, stack: Stack) -> Culprit:
     inside = fetch_of(stack)
     calls = inside[1] if inside is not None else stack.calls
     process, known = recorded(evidence, seen), fetching(evidence, seen)
-    owner = evidence.loader_of(process) if process is not None else None
+    owner = evidence.owner_of(process.node, process.pid) if process is not None else None
     sample: int | str | None = known.index if known is not None else None
     if sample is None and inside is not None and inside[0] is not None:
         sample = int(inside[0]) if inside[0].lstrip("-").isdigit() else inside[0]
     where = place(user_frame(calls) or user_frame(stack.calls))
-    name = loader_name(owner[1]) if owner is not None else ""
+    name = loader_name(owner.loader) if owner is not None else ""
     return Culprit(seen, stack, where, sample, standing(evidence, seen, stack), name)
 
 
@@ -69,6 +69,7 @@ def found(
     if one.seen.rank is not None:
         told += waits(waiting(evidence))
     stall = evidence.stall
+    began = None if stall is None else stall.since + max(stall.seconds - one.seconds, 0.0)
     return Finding(
         cause=cause,
         seen=told,
@@ -77,7 +78,7 @@ def found(
         rank=one.seen.rank,
         worker=one.seen.worker,
         pid=one.seen.pid,
-        onset_s=stall.since if stall is not None else None,
+        onset_s=None if began is None else round(began, 3),
         where=one.where,
         subject=subject,
     )

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from ..wording.printable import printable, quoted
 from .checked import DataFile, Fault
+from .checkpoints import NO_ROOM, half_written
 from .data_concerned import concerned
 from .data_names import base, folder_of
 from .evidence import Evidence
@@ -71,6 +72,7 @@ def finding(evidence: Evidence, found: list[Bad], cause: str, remedy: Remedy, sy
         remedy=remedy,
         subject=found[0].subject,
         symptom=Symptom.WRONG.value if went_on else symptom,
+        because_of=NO_ROOM if of_run and {one.file.path for one in found} <= half_written(evidence) else None,
     )
 
 

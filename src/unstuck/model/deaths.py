@@ -7,8 +7,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from .evidence import Evidence, Exit
-from .owners import Owner, owner_of
+from .evidence import Evidence, Exit, Owner
 from .recorded import Failure, Fetching, Loader, Process
 
 LOOP_RETURNED = "worker loop returned"  # how a worker that is no longer needed says goodbye
@@ -41,17 +40,21 @@ class Death(NamedTuple):
 
 def worker_deaths(evidence: Evidence) -> list[Death]:
     """The first to go first, each once. One that died after its loop, or at whose death nobody failed, is not among."""
-    first: dict[int, Exit] = {}
+    first: dict[tuple[str, int, float], Death] = {}
     for seen in sorted(evidence.exits or (), key=lambda one: one.at):
-        first.setdefault(seen.pid, seen)
-    found = [_death(evidence, seen, owner) for seen in first.values() if (owner := owner_of(evidence, seen.pid))]
-    return [one for one in found if one.worker.ended_how != LOOP_RETURNED and _took_along(one)]
+        owner = evidence.owner_of(seen.node, seen.pid)
+        if owner is not None:
+            death = _death(evidence, seen, owner)
+            first.setdefault((death.worker.node, death.worker.pid, death.worker.opened), death)
+    return [one for one in first.values() if one.worker.ended_how != LOOP_RETURNED and _took_along(one)]
 
 
 def _death(evidence: Evidence, seen: Exit, owner: Owner) -> Death:
     """A worker may have died before it could say that it is one, or before it had a recording."""
     main = owner.main
-    known = evidence.process(seen.pid) or Process(node=main.node, pid=seen.pid, parent=main.pid, role="worker")
+    known = evidence.process(main.node, seen.pid, seen.at)
+    if known is None:
+        known = Process(node=main.node, pid=seen.pid, parent=main.pid, role="worker")
     number = known.worker if known.worker is not None else owner.number
     worker = msgspec.structs.replace(known, role="worker", worker=number, rank=main.rank)
     return Death(seen, worker, main, owner.loader)

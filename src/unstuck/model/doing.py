@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from itertools import takewhile
 from typing import NamedTuple
 
@@ -30,6 +31,12 @@ SAVERS = ("torch/distributed/checkpoint/state_dict_saver.py", "safetensors/torch
 DEBUGGERS = ("/pdb.py", "/bdb.py", "/debugpy/", "/pydevd", "/ipdb/", "/code.py", "/IPython/terminal/")
 KERNELS = ("/ipykernel/", "/jupyter_client/")
 NATIVE_WAITS = ("::wait", "::finalize_backward", "::synchronize", "::monitoredBarrier")
+# Functions of CUDA and HIP, and torch's own around them, in which a thread waits until its GPU has come so far: to
+# synchronise, to copy, or because too much is enqueued already. Mostly it spins there, with a whole core.
+GPU_WAITS = re.compile(
+    r"(?:cuda|cu|hip)(?:Stream|Device|Event|Ctx)Synchronize|(?:cuda|cu|hip)(?:Memcpy|LaunchKernel)"
+    r"|c10::(?:cuda|hip)::(?:stream_synchronize|device_synchronize|memcpy_and_sync)"
+)
 
 
 class Known(NamedTuple):
@@ -51,6 +58,7 @@ USER, LOCK_FILE, BUILDING = "waiting for its user", "waiting for a lock file", "
 DRAWING = "drawing indices from the sampler"
 TRAINING, VALIDATING, OWN = "training", "validating", "running its own code"
 LAUNCHED = "waiting for the ranks it has started"
+GPU = "waiting for the GPU"
 
 TABLE = (
     Known(USER, DEBUGGERS),
@@ -92,6 +100,8 @@ def doing(stack: Stack) -> str:
     known = [one.doing for frame in calls for one in TABLE if one.matches(frame)]
     if waits_for_ranks(stack.frames):
         return COLLECTIVE
+    if waits_for_gpu(stack.frames) and COLLECTIVE not in known[:1]:
+        return GPU
     if known:
         return next((one for one in known if one in ENDS), known[0]) if known[0] in MEANS else known[0]
     if is_idle_worker(calls):
@@ -105,6 +115,11 @@ def waits_for_ranks(frames: list[Frame]) -> bool:
     """In native code of torch.distributed, as DDP does inside backward and forward, and `work.wait()`."""
     inner = takewhile(lambda one: one.native, frames)
     return any(one.function.startswith("c10d::") and one.function.endswith(NATIVE_WAITS) for one in inner)
+
+
+def waits_for_gpu(frames: list[Frame]) -> bool:
+    """For its own kernels, or for a collective that was enqueued there and needs the other ranks: no stack tells."""
+    return any(GPU_WAITS.match(one.function) for one in takewhile(lambda one: one.native, frames))
 
 
 def _event_loop_rests(calls: list[Frame]) -> bool:

@@ -5,11 +5,15 @@ A section that is None was not looked at. Times are seconds since the run began;
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from functools import cached_property
+from typing import NamedTuple
+
 import msgspec
 
 from .checked import Data
 from .distributed import Attempt
-from .look import Frame, Gpu, Sampled, Seen, Stack, Stall
+from .look import Frame, Gpu, Sampled, Seen, Stack, Stall, called_anonymous
 from .recorded import Loader, Process
 from .trials import Trial
 
@@ -22,13 +26,18 @@ class Exit(msgspec.Struct, frozen=True, omit_defaults=True):
     at: float
     how: str  # waited (by the watcher), reaped (by its parent), peeked (by its parent, while an exception was leaving)
     by: int = 0
+    node: str = ""  # "": evidence that is older does not say
 
 
 class Memory(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Resident memory of one process, by kind: private, of mapped files, shared."""
+    """Resident memory of one process, by kind: anonymous (the kernel's RssAnon), of mapped files, shared.
+
+    A forked process has all anonymous memory of its parent from the beginning, shared until one of them writes: only
+    `own` is private to it.
+    """
 
     pid: int
-    private: int = 0
+    anonymous: int = 0
     files: int = 0
     shared: int = 0
     descriptors: int | None = None
@@ -43,6 +52,10 @@ class Memory(msgspec.Struct, frozen=True, omit_defaults=True):
     from_disk: int | None = None  # bytes that had to be fetched from a disk for it
     pinned: str = ""  # processors it may run on, as `0-3,8`; empty: all that it could be given
     waits: str = ""  # what its main thread is blocked at: "write terminal", "recvfrom socket"; of main processes only
+    private: int = 0  # how `anonymous` was called in evidence that is older
+
+    def __post_init__(self) -> None:
+        called_anonymous(self, "private", "anonymous")
 
 
 class Sample(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -121,8 +134,64 @@ class Run(msgspec.Struct, frozen=True, omit_defaults=True):
     time_limit: float | None = None  # when the scheduler ends the job, in seconds since the epoch
 
 
-class Evidence(msgspec.Struct, frozen=True, omit_defaults=True):
-    """All sections. A rule names those it needs."""
+class Owner(NamedTuple):
+    """The main process and loader that a worker works for, and which of its workers it is."""
+
+    main: Process
+    loader: Loader
+    number: int
+
+
+class Index:
+    """Processes and exits by node and pid.
+
+    Nodes and containers have equal pids, and a pid is given to one process after another. An empty node stands for all
+    of them: older evidence does not say where an exit was seen.
+    """
+
+    def __init__(self, processes: Sequence[Process], exits: Sequence[Exit]) -> None:
+        self._processes: dict[tuple[str, int], list[Process]] = {}
+        for process in sorted(processes, key=lambda process: process.opened):
+            for node in {process.node, ""}:
+                self._processes.setdefault((node, process.pid), []).append(process)
+        self.mains = [process for process in processes if process.role == "main"]
+        self._exits: dict[tuple[str, int], list[Exit]] = {}
+        for seen in sorted(exits, key=lambda seen: seen.at):
+            self._exits.setdefault((seen.node, seen.pid), []).append(seen)
+        self._owners: dict[tuple[str, int], Owner] = {}
+        for main in sorted(processes, key=lambda process: (process.role == "main", process.opened)):
+            for loader in main.loaders:
+                numbers = {pid: number % max(loader.num_workers, 1) for number, pid in enumerate(loader.pids)}
+                for node in {main.node, ""}:
+                    self._owners |= {(node, pid): Owner(main, loader, number) for pid, number in numbers.items()}
+
+    def process(self, node: str, pid: int, at: float | None = None) -> Process | None:
+        known = self._processes.get((node, pid), [])
+        if at is None or len(known) < 2:
+            return known[-1] if known else None
+        return next((process for process in reversed(known) if process.opened <= at), known[0])
+
+    def exits_of(self, process: Process) -> list[Exit]:
+        found = sorted(
+            self._exits.get((process.node, process.pid), []) + self._exits.get(("", process.pid), []),
+            key=lambda seen: seen.at,
+        )
+        same = self._processes.get((process.node, process.pid), [])
+        if len(same) < 2:
+            return found
+        later = [other.opened for other in same if other.opened > process.opened]
+        return [seen for seen in found if process.opened <= seen.at < min(later, default=float("inf"))]
+
+    def owner_of(self, node: str, pid: int) -> Owner | None:
+        return self._owners.get((node, pid))
+
+    def workers_of(self, main: Process, loader: Loader) -> list[Process]:
+        known = [self._processes.get((main.node, pid), []) for pid in dict.fromkeys(loader.pids)]
+        return [process for same in known for process in same if process.role == "worker"]
+
+
+class Evidence(msgspec.Struct, frozen=True, omit_defaults=True, dict=True):
+    """All sections. A rule names those it needs. A process is who it is by node and pid, never by its pid alone."""
 
     run: Run
     recording: list[Process] | None = None  # of the newest attempt
@@ -139,21 +208,37 @@ class Evidence(msgspec.Struct, frozen=True, omit_defaults=True):
     looked_at: float | None = None  # when the processes were, as seconds since the run began
     unreadable: list[str] = []
 
-    def process(self, pid: int) -> Process | None:
-        return next((one for one in self.recording or () if one.pid == pid), None)
+    @cached_property
+    def index(self) -> Index:
+        return Index(self.recording or (), self.exits or ())
+
+    def process(self, node: str, pid: int, at: float | None = None) -> Process | None:
+        """The process with this pid on this node: the newest, or the one that was there at that moment."""
+        return self.index.process(node, pid, at)
+
+    def exits_of(self, process: Process) -> list[Exit]:
+        """In order of time: its parent and the watcher may both have seen it end."""
+        return self.index.exits_of(process)
+
+    def exit_of(self, process: Process) -> Exit | None:
+        return next(iter(self.exits_of(process)), None)
 
     def mains(self) -> list[Process]:
-        return [one for one in self.recording or () if one.role == "main"]
+        return list(self.index.mains)
 
     def ranks(self) -> list[Process]:
         """Main processes that take part in a distributed run, by rank."""
-        ranked = [one for one in self.mains() if one.rank is not None and (one.world or 1) > 1]
-        return sorted(ranked, key=lambda one: one.rank or 0)
+        ranked = [process for process in self.mains() if process.rank is not None and (process.world or 1) > 1]
+        return sorted(ranked, key=lambda process: process.rank or 0)
 
-    def loader_of(self, worker: Process) -> tuple[Process, Loader] | None:
+    def owner_of(self, node: str, pid: int) -> Owner | None:
         """The main process and loader that a worker belongs to. Its parent may be a fork server."""
-        for main in self.recording or ():
-            for loader in main.loaders:
-                if worker.pid in loader.pids and main.node == worker.node:
-                    return main, loader
-        return None
+        return self.index.owner_of(node, pid)
+
+    def workers_of(self, main: Process, loader: Loader) -> list[Process]:
+        """Those of its workers that have a recording."""
+        return self.index.workers_of(main, loader)
+
+    def is_command(self, node: str, pid: int) -> bool:
+        """Whether this is the command itself that `unstuck run` started."""
+        return pid == self.run.pid and (not node or not self.run.host or node == self.run.host)

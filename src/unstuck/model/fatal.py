@@ -15,7 +15,7 @@ from .questions import is_users, newest_loader, user_line
 from .raised import Raised, raised
 from .recorded import Failure, Process
 
-OWN_DECISION = ("KeyboardInterrupt", "SystemExit")
+OWN_DECISION = ("KeyboardInterrupt", "SystemExit", "Exit")  # the last is how click and typer leave with a code
 LOADER = "/utils/data/"  # torch's loader
 STATEFUL = "/torchdata/"
 PINNING = "/_utils/pin_memory.py"  # the thread between the workers and the loop
@@ -79,9 +79,11 @@ def _while_sending(evidence: Evidence) -> Iterator[Raised]:
     Then it has not read what the worker raised afterwards, either.
     """
     for worker in evidence.recording or ():
-        owner = evidence.loader_of(worker)
+        owner = evidence.owner_of(worker.node, worker.pid)
         if owner is not None:
-            yield from (Raised(one, worker, *owner) for one in worker.failures if _suffers(owner[0], one))
+            yield from (
+                Raised(one, worker, owner.main, owner.loader) for one in worker.failures if _suffers(owner.main, one)
+            )
 
 
 def _suffers(main: Process, one: Failure) -> bool:

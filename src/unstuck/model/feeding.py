@@ -95,8 +95,7 @@ class Feeding(NamedTuple):
 def feeding(evidence: Evidence, process: Process) -> Feeding:
     crew = [process]
     if process.role == "main":
-        pids = {pid for one in process.loaders for pid in one.pids}
-        crew += [one for one in evidence.recording or () if one.role == "worker" and one.pid in pids]
+        crew += [worker for loader in process.loaders for worker in evidence.workers_of(process, loader)]
     return Feeding(
         sources=[source for one in crew for source in one.sources],
         files=[file for one in crew for file in one.data_files],

@@ -62,5 +62,8 @@ class Finding(msgspec.Struct, frozen=True):
     rule: str = ""
     symptom: str = ""
     certainty: str = ""
+    share: float | None = None  # of the run's time that goes into it, where the rule can tell
     role: str = "root"
-    because_of: str | None = None
+    because_of: str | None = (
+        None  # of a rule's own finding: whose consequence this one is, if that rule finds something
+    )

@@ -7,13 +7,14 @@ from typing import NamedTuple
 
 from .evidence import Evidence
 from .feeding import Feeding, feeding
-from .questions import host_of, workers_of
+from .questions import host_of
 from .recorded import Fetching, Loader, Process
 from .told import Progress
 from .waiting import fetching
 from .worker_start import worker_start
 
 ENDED_WELL = 0
+WAITS, ABOUT_TO = "waiting for a batch", "about to ask for a batch"  # as the recording says what a loader is at
 LATELY = 10.0  # seconds: what has brought nothing for so long may just as well stand
 STOOD = 1.5  # times the first: a wait that is so much longer is no usual one
 GROWN = 4 << 20  # bytes in that time: more than an interpreter takes for itself
@@ -75,8 +76,11 @@ def _of_loader(evidence: Evidence, process: Process, loader: Loader, fed: Feedin
     if not loader.batches:
         if process.ended is not None and evidence.run.status == ENDED_WELL:
             return None  # it had none to give
+        if loader.now == ABOUT_TO:
+            return None  # an import, a logger, the model: nobody waits for its first batch yet
         sampled = _sampled(evidence, process, loader)
-        began = _ready(evidence, process, loader, loader.began if loader.began is not None else loader.now_since)
+        asked = loader.now_since if loader.began is None or loader.now == WAITS else loader.began
+        began = _ready(evidence, process, loader, asked)
         taken = max(end - began, 0.0)
         moves = _moves(evidence, process, fed, sampled, end)
         return First(fed, began, taken, came=False, of=taken, later=None, others=0, later_share=0.0, loader=loader,
@@ -116,7 +120,7 @@ def _later(loader: Loader, first: float) -> float | None:
 
 def _sampled(evidence: Evidence, process: Process, loader: Loader) -> list[float]:
     """When the newest samples were begun, by those who have loaded one before."""
-    loading = workers_of(evidence, process, loader) if loader.num_workers else [process]
+    loading = evidence.workers_of(process, loader) if loader.num_workers else [process]
     return [one.now_since for each in loading if each.first_sample is not None for one in each.fetching]
 
 
@@ -130,7 +134,7 @@ def _grows(evidence: Evidence, process: Process, end: float) -> bool:
     host = host_of(evidence, process)
     crew = {process.pid, *(pid for one in process.loaders for pid in one.pids)}
     held = [
-        sum(one.private for one in sample.processes if one.pid in crew)
+        sum(one.anonymous for one in sample.processes if one.pid in crew)
         for sample in (host.samples if host is not None else ())
         if end - LATELY <= sample.at <= end
     ]

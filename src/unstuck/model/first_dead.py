@@ -12,28 +12,13 @@ import msgspec
 
 from .evidence import Evidence, Exit
 from .fatal import OWN_DECISION, raised_at
-from .phrases import many, said, short, signal_name, who
+from .late_errors import at
+from .phrases import many, said, signal_name, who
 from .places import Place
 from .questions import is_users
 from .recorded import Failure, Process
+from .torch_errors import NOT_MET, PEER_GONE, TIMED_OUT, errors_of
 
-# torch's own words for a partner that is gone. gloo names its file; a user's own HTTP error says the same without it.
-LOST = re.compile(
-    r"/gloo/.*(Connection closed by peer|Connection reset by peer|Broken pipe|Connection refused|Socket closed)"
-    r"|ncclRemoteError|remote process exit|NCCL communicator was aborted|Did the remote server crash or exit",
-    re.DOTALL,
-)
-TIMED_OUT = re.compile(
-    r"Timed out waiting \d+ms for (recv|send) operation|Application timeout caused pair closure"
-    r"|failed to pass monitoredBarrier|Watchdog caught collective operation timeout"
-    r"|NCCL operations have failed or timed out"
-)
-# The same where the ranks were to meet, before there was a group.
-NOT_MET = re.compile(
-    r"waiting for clients\. (\d+)/(\d+) clients joined"
-    r"|client socket has timed out.*trying to connect to \(([^,]+), (\d+)\)"
-    r"|^[Ww]ait timeout"
-)
 # How torch.multiprocessing.spawn and torchrun say which rank was ended by a signal before they ended the others.
 TOLD_FIRST = re.compile(
     r"(?:^process |Root Cause[^:]*:\s+\[0\]:[^\[]*?\brank\s*: )(\d+)\b[^\[]*(?:\bSIG[A-Z]|Signal \d|: -\d)"
@@ -47,6 +32,10 @@ RAISED, KILLED, LEFT = "raised", "killed", "left"  # by itself: an exception, a 
 PARTNER_GONE, GAVE_UP, TOLD_TO_GO, FINISHED = "partner gone", "gave up", "told to go", "finished"
 ALONE = "alone"  # nobody came to meet it
 BY_ITSELF = (RAISED, KILLED, LEFT)
+ABORTED = -6  # SIGABRT: how NCCL's watchdog ends a process, and gloo one that is sent more than it asked for
+NCCL = "nccl"
+CHECKED = 1.0  # seconds by which what is seen of a wait may be shorter than it was
+ECHOES = (*TIMED_OUT, NOT_MET, *PEER_GONE)
 SIGNALLED = "SignalException"  # by which torchrun ends when it receives a signal itself
 
 
@@ -70,7 +59,7 @@ class Death(NamedTuple):
     def words(self) -> str:
         """ValueError at train.py:12; SIGKILL; exit code 3."""
         if self.failure is not None:
-            return self.failure.type + (f" at {short(self.where)}" if self.where is not None else "")
+            return self.failure.type + at(self.failure, self.where)
         if self.status is not None and self.status < 0:
             return signal_name(self.status)
         return f"exit code {self.status}"
@@ -114,11 +103,8 @@ def _numbered(beside: list[Process], ranks: list[Process]) -> list[Process]:
 
 def deaths(evidence: Evidence) -> list[Death]:
     """The first to die first. Who ended in order is among them; who lives, or ended unseen, is not."""
-    statuses: dict[int, Exit] = {}
-    for seen in sorted(evidence.exits or (), key=lambda one: one.at):
-        statuses.setdefault(seen.pid, seen)
-    found = [death for one in members(evidence) if (death := _death(one, statuses.get(one.pid))) is not None]
-    return sorted(found, key=_order)
+    found = [death for one in members(evidence) if (death := _death(one, evidence.exit_of(one))) is not None]
+    return _aborted_later(sorted(found, key=_order))
 
 
 def first_dead(evidence: Evidence) -> Death | None:
@@ -156,18 +142,48 @@ def _death(process: Process, seen: Exit | None) -> Death | None:
     if seen is None or process.alive:
         return None
     at = seen.at if process.ended is None else min(seen.at, process.ended)
-    return Death(process, _by_status(seen.status), at, seen.status)
+    how = GAVE_UP if _watchdog_gave_up(process, seen.status, at) else _by_status(seen.status)
+    return Death(process, how, at, seen.status)
+
+
+def _watchdog_gave_up(process: Process, status: int, at: float) -> bool:
+    """NCCL's watchdog, a thread without Python, aborts a process that has waited for the others as long as it may.
+
+    No exception says so. It shows in who aborted, and in that no step of this rank was made for the group's time-out.
+    """
+    timeout = process.group.timeout if process.group is not None else None
+    if not by_watchdog(process, status) or timeout is None:
+        return False
+    waits = [one.at for one in process.collectives if not one.finished]
+    since = min([process.last_sign, *waits])
+    return at - since >= timeout - CHECKED
+
+
+def by_watchdog(process: Process, status: int | None) -> bool:
+    """It was aborted by a native thread of a process whose ranks meet by NCCL."""
+    nccl = process.group is not None and NCCL in process.group.backend
+    return status == ABORTED and nccl and not process.crash
+
+
+def _aborted_later(ended: list[Death]) -> list[Death]:
+    """A watchdog that aborts after another rank has gone, and before its own time-out, has noticed that."""
+    found: list[Death] = []
+    for one in ended:
+        late = any(before.how in (*BY_ITSELF, GAVE_UP, PARTNER_GONE) for before in found)
+        noticed = late and one.how == KILLED and by_watchdog(one.process, one.status)
+        found.append(one._replace(how=PARTNER_GONE) if noticed else one)
+    return found
 
 
 def _by_exception(failure: Failure) -> str:
-    texts = [failure.message, *(message for _, message in failure.causes)]
     if failure.type in OWN_DECISION:
         return TOLD_TO_GO
-    if any(TIMED_OUT.search(text) for text in texts):
+    kinds = {one.kind for one in errors_of(failure)}
+    if kinds.intersection(TIMED_OUT):
         return GAVE_UP
-    if any(NOT_MET.search(text) for text in texts):
+    if NOT_MET in kinds:
         return ALONE
-    return PARTNER_GONE if any(LOST.search(text) for text in texts) else RAISED
+    return PARTNER_GONE if kinds.intersection(PEER_GONE) else RAISED
 
 
 def _by_status(status: int) -> str:
@@ -244,13 +260,5 @@ def _saying(death: Death) -> str:
     """Its own words, as far as they are an echo of the first's."""
     if death.failure is None or death.how == TOLD_TO_GO:
         return ""
-    texts = [death.failure.message, *(message for _, message in death.failure.causes)]
-    match = next((found for text in texts if (found := _echo(text))), None)
-    return f": {said(death.failure, 160)}" if match is None else f': "{match}"'
-
-
-def _echo(text: str) -> str:
-    if lost := LOST.search(text):
-        return lost[1] or lost[0]
-    found = TIMED_OUT.search(text) or NOT_MET.search(text)
-    return found[0] if found is not None else ""
+    echo = next((one for one in errors_of(death.failure) if one.kind in ECHOES), None)
+    return f": {said(death.failure, 160)}" if echo is None else f': "{echo.words}"'

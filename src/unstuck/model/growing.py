@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from .evidence import Host, Memory
 from .phrases import size
+from .recorded import Process
 
 RISES = 0.7  # of all intervals: a curve that goes up and down is no growth
 
@@ -31,7 +32,7 @@ class Climb(NamedTuple):
 def looks_at(
     host: Host, pid: int, kind: str, since: float = 0.0, until: float | None = None
 ) -> list[tuple[float, int]]:
-    """One kind of memory of a process (`private`, `own`, `files`, `shared`) over time."""
+    """One kind of memory of a process (`anonymous`, `own`, `files`, `shared`) over time."""
     samples = [one for one in host.samples if one.at >= since and (until is None or one.at <= until)]
     seen = [(sample.at, one) for sample in samples for one in sample.processes if one.pid == pid]
     return [(at, value) for at, one in seen if (value := _value(one, kind)) is not None]
@@ -40,6 +41,22 @@ def looks_at(
 def _value(memory: Memory, kind: str) -> int | None:
     value: int | None = getattr(memory, kind)
     return value
+
+
+def born_with(host: Host, worker: Process) -> int:
+    """Anonymous memory that a forked process shared with its parent at first. The first look at it may come late."""
+    if worker.threads_at_fork is None:
+        return 0
+    own = [value for _, value in looks_at(host, worker.pid, "anonymous") if value]
+    parent = [value for _, value in looks_at(host, worker.parent, "anonymous", until=worker.opened) if value]
+    return min([*own, *parent[-1:]], default=0)
+
+
+def copied(host: Host, worker: Process) -> list[tuple[float, int]]:
+    """What it has copied of that by writing, over time: what is private to it and was not allocated since."""
+    born = born_with(host, worker)
+    seen = [(sample.at, one) for sample in host.samples for one in sample.processes if one.pid == worker.pid]
+    return [(at, max(one.own - max(one.anonymous - born, 0), 0)) for at, one in seen if one.own is not None]
 
 
 def climb(looks: list[tuple[float, int]], least: int) -> Climb | None:

@@ -81,7 +81,7 @@ def never_back(evidence: Evidence) -> Standing | None:
     """It goes on for much longer than ever, in code of its own, and does nothing."""
     looked = evidence.looked_at
     for seen, stack in mains(evidence) if looked is not None else ():
-        main = evidence.process(seen.pid)
+        main = evidence.process(seen.node, seen.pid)
         call = open_hook(main, stack.calls) if main is not None else None
         if main is None or call is None or call.since is None or looked is None or doing(stack) != OWN:
             continue
@@ -135,7 +135,7 @@ def _frames(stand: Stand) -> list[Frame]:
 
 
 def in_hook(evidence: Evidence, seen: Seen) -> bool:
-    main = evidence.process(seen.pid)
+    main = evidence.process(seen.node, seen.pid)
     return main is not None and open_hook(main, []) is not None
 
 

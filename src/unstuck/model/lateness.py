@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 from .epochs import CHECKPOINT, VALIDATION
 from .evidence import Evidence
-from .questions import host_of
 from .recorded import Loader, Process
+from .starving import fair_waiting, queued
 from .waiting import waiting
 
 STEPS = 10  # fewer are start-up
@@ -23,6 +23,7 @@ TICK = 0.001  # seconds within which that cannot be told
 UNUSUAL = 5  # times the usual delay: a checkpoint, a collection of garbage
 ONE_WAY = ("send", "recv", "broadcast_object_list")  # nobody waits for all others in these
 JOIN = "Join"  # a rank that has no more batches only takes part in the others' collectives, so it is never late
+HALF = 0.5  # of the delay that has to be the rank's own
 DISPATCHER = "Dispatcher"  # accelerate's: one rank loads for all, so all the others wait for it by design
 
 
@@ -38,6 +39,8 @@ class Late(NamedTuple):
     for_it: float  # which part of the waiting for the last one is waiting for this one
     before: dict[int, float]  # by rank: from when all had left the collective before until it came to this one
     loops: float  # seconds of training that are known
+    own: dict[int, float]  # by rank, each step: from when all had left a collective until it came to the next
+    span: tuple[float, float]  # when the first and the last of these steps were
 
     @property
     def share(self) -> float:
@@ -73,17 +76,26 @@ def trained_loader(process: Process) -> Loader | None:
     return max(process.loaders, key=lambda one: one.optimizer_steps, default=None)
 
 
-def queued(evidence: Evidence, process: Process) -> float | None:
-    """Which part of the time its main thread was ready to run and had no processor. None: not known."""
-    host = host_of(evidence, process)
-    looks = [
-        (sample.at, one.queued)
-        for sample in (host.samples if host is not None else [])
-        for one in sample.processes
-        if one.pid == process.pid and one.queued is not None
-    ]
-    seconds = looks[-1][0] - looks[0][0] if looks else 0.0
-    return ((looks[-1][1] or 0.0) - (looks[0][1] or 0.0)) / seconds if seconds > 0 else None
+def is_own(evidence: Evidence, late: Late) -> bool:
+    """Its own time is longer than the others': loading and computing, without what it waited for a CPU core.
+
+    Where the machine kept a rank from running, or the workers that it waits for, nothing of that rank's is slow. With
+    NCCL the others may be several steps ahead: a step of theirs is longer by one delay for all that.
+    """
+    mine, *rest = (_own(evidence, late, one) for one in (late.process, *late.others))
+    return mine - max(rest) >= HALF * min(late.by, late.step)
+
+
+def _own(evidence: Evidence, late: Late, process: Process) -> float:
+    """Seconds each step. Where the Flight Recorder was not read, of waiting for data alone."""
+    loader = trained_loader(process)
+    raw = waiting(loader) if loader is not None else None
+    fair = fair_waiting(evidence, process, loader) if loader is not None else None
+    if not late.own:
+        return fair.waited / max(fair.steps, 1) if fair is not None else 0.0
+    taken = (raw.looped - fair.looped) / max(raw.steps, 1) if raw is not None and fair is not None else 0.0
+    kept = queued(evidence, process, *late.span) * late.step
+    return late.own[process.rank or 0] - max(taken, kept)
 
 
 def _is_dispatched(process: Process) -> bool:
@@ -124,6 +136,8 @@ def _by_collectives(ranks: list[Process]) -> Late | None:
         for_it=mine / all_of_it,
         before={number: mean(one.ways[number] for one in worst) for number in worst[0].ways},
         loops=max(seconds, *(_looped(one) for one in ranks)),
+        own={one.rank or 0: sum(max(at.ways[one.rank or 0], 0.0) for at in counted) / steps for one in ranks},
+        span=(arrivals[0].at, arrivals[-1].at),
     )
 
 
@@ -213,4 +227,6 @@ def _by_waits(ranks: list[Process]) -> Late | None:
         for_it=1.0,
         before={},
         loops=_looped(ranks[slow]),
+        own={},
+        span=(0.0, 0.0),
     )

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import msgspec
 
+FROZEN = ("freezer", "refrigerator")  # parts of the names of what a frozen process waits in
 FORKED = ("multiprocessing/process.py", "multiprocess/process.py")  # the second is the copy that datasets.map uses
 
 
@@ -49,6 +50,9 @@ class Awaited(msgspec.Struct, frozen=True, omit_defaults=True):
     descriptor: int | None = None
     holders: list[Holder] = []
     age: float | None = None  # of a lock file
+    # Of a lock file: why its holder may be one that was not seen; "": all processes of this machine were looked at.
+    unseen: str = ""
+    soft: bool = False  # it is held as long as it exists: the kernel knows of no holder
 
 
 class Task(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -99,11 +103,18 @@ class Rounds(msgspec.Struct, frozen=True, omit_defaults=True):
     queued: float = 0.0
     read: int = 0
     written: int = 0
-    grown: int = 0  # private memory: its peak in the second half over its peak in the first
+    grown: int = 0  # anonymous memory: its peak in the second half over its peak in the first
     samples: list[Sampled] = []  # of its main thread; empty: the sampler could not look
     files: dict[str, int] = {}  # files and folders that it had open, with how often each was begun again
     size: int = 0  # of these files together, in bytes
     fresh: list[str] = []  # those it opened for the first time, or read further than before, in the second half
+
+
+def called_anonymous(struct: msgspec.Struct, old: str, new: str) -> None:
+    """A number that was saved under its old name gets its new one."""
+    if getattr(struct, old):
+        msgspec.structs.force_setattr(struct, new, getattr(struct, old))
+        msgspec.structs.force_setattr(struct, old, 0)
 
 
 class Seen(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -130,10 +141,10 @@ class Seen(msgspec.Struct, frozen=True, omit_defaults=True):
     read: int = 0  # between the looks, from files, pipes and the page cache
     written: int = 0
     faults: int = 0
-    private: int = 0
+    anonymous: int = 0  # with what it still shares with the process that forked it
     files: int = 0
     shared: int = 0
-    private_grown: int = 0
+    anonymous_grown: int = 0
     files_grown: int = 0
     shared_grown: int = 0
     descriptors: int | None = None
@@ -142,6 +153,17 @@ class Seen(msgspec.Struct, frozen=True, omit_defaults=True):
     lock: Awaited | None = None  # a lock file that its main thread polls for
     refused: str = ""  # why its stacks could not be had
     rounds: Rounds | None = None  # only of one whose main thread computes and gets nowhere
+    private: int = 0  # how `anonymous` was called in evidence that is older, and the next one alike
+    private_grown: int = 0
+
+    def __post_init__(self) -> None:
+        called_anonymous(self, "private", "anonymous")
+        called_anonymous(self, "private_grown", "anonymous_grown")
+
+    @property
+    def halted(self) -> bool:
+        """Stopped by a signal, held by a debugger, or frozen with its cgroup: it waits for nothing."""
+        return self.state in ("T", "t") or any(part in self.wait_channel for part in FROZEN)
 
     @property
     def main_task(self) -> Task:
@@ -211,3 +233,4 @@ class Stall(msgspec.Struct, frozen=True, omit_defaults=True):
     doing: str = ""
     usual: float | None = None  # the longest it normally takes (p99); None: it was never done before
     patience: float = 60.0  # after which a stall is told without a cause
+    blind: bool = False  # its recording has nothing that would change with progress

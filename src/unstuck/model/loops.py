@@ -11,6 +11,7 @@ from .evidence import Evidence
 from .look import Frame, Seen
 from .places import Place
 from .spending import COMPUTING, HANDING, RESTING, Time, asked_at, of_main, of_workers, spenders, worked, worker_pids
+from .waiting import Spread, spread
 
 INDICES = "possibly_batched_index"
 
@@ -62,10 +63,11 @@ class Loop(NamedTuple):
         return min(sum(one.cpu for one in loads) / looked, 1.0) if looked else None
 
     @property
-    def crowded(self) -> bool:
-        """Most of the workers that do not rest are ready to run: if they do not, something else has the processors."""
-        ready = sum(one.main_task.state == "R" for one in self.workers)
-        return ready * 2 > len(self.workers) * (1 - self.idle) and not self.alone
+    def spread(self) -> Spread | None:
+        """What loading goes into, by the kernel's count between two looks."""
+        share, loads = self.on_processor, [self.main] if self.alone else self.workers
+        ran, queued = (sum(getattr(one.main_task, name) for one in loads) for name in ("cpu", "queued"))
+        return None if share is None else spread(share, queued / ran if ran else None)
 
     @property
     def needed(self) -> int:

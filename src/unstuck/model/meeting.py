@@ -7,10 +7,11 @@ from typing import NamedTuple
 
 from .doing import meets, place, user_frame
 from .evidence import Evidence, Exit
-from .first_dead import ALONE, NOT_MET, Death, deaths, members
+from .first_dead import ALONE, Death, deaths, members
 from .look import Seen, Stack
 from .places import Place
 from .standing import idles, main_stack, recorded, standing
+from .torch_errors import NOT_MET, errors_of
 
 # Where only ranks of this machine can meet.
 HERE = ("127.", "localhost", "::1", "tcp://127.", "tcp://localhost", "file:///tmp/", "file:///dev/shm/")
@@ -50,20 +51,19 @@ def gave_up(evidence: Evidence) -> Meeting | None:
         if death.how != ALONE or death.failure is None:
             continue
         process, group = death.process, death.process.group
-        told = NOT_MET.search(death.failure.message)
+        told = next((one for one in errors_of(death.failure) if one.kind == NOT_MET), None)
         ranks = [one for one in members(evidence) if one.group is not None]
         world = group.world if group is not None and group.world is not None else process.world
-        joined, of, host, port = told.groups() if told is not None else (None, None, None, None)
         rank = group.rank if group is not None and group.rank is not None else process.rank
         there = sorted({one.rank for one in ranks if one.rank is not None} | ({rank} if rank is not None else set()))
         return Meeting(
             pid=process.pid,
             node=process.node,
             rank=rank,
-            world=int(of) if of else world,
+            world=told.world if told is not None and told.world is not None else world,
             there=there,
-            processes=max(len(ranks), int(joined or 1)),
-            address=f"{host}:{port}" if host else (group.address if group is not None else ""),
+            processes=max(len(ranks), (told.joined if told is not None else None) or 1),
+            address=told.address if told is not None and told.address else (group.address if group is not None else ""),
             where=group.where if group is not None and group.where is not None else death.where,
             seconds=death.at - (group.at if group is not None else death.at),
             death=death,
@@ -154,13 +154,14 @@ def nodes(evidence: Evidence) -> tuple[Seen, Stack, str] | None:
     return None
 
 
-def died_early(evidence: Evidence, pid: int) -> list[Exit]:
+def died_early(evidence: Evidence, node: str, pid: int) -> list[Exit]:
     """What was started beside this rank and ended badly before it was recorded at all."""
-    process = evidence.process(pid)
-    known = {one.pid for one in evidence.recording or ()}
+    process = evidence.process(node, pid)
     found: dict[int, Exit] = {}
+    if process is None:
+        return []
     for seen in evidence.exits or ():
-        beside = process is not None and seen.by == process.parent and seen.at >= process.opened
-        if beside and seen.status and seen.pid not in known:  # not of an earlier attempt
+        beside = seen.node in ("", node) and seen.by == process.parent and seen.at >= process.opened
+        if beside and seen.status and evidence.process(seen.node, seen.pid) is None:  # not of an earlier attempt
             found.setdefault(seen.pid, seen)
     return list(found.values())

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import NamedTuple
 
 from .evidence import Evidence
@@ -12,9 +11,8 @@ from .places import Place
 from .questions import newest_loader
 from .ranks import Stand, elsewhere, stand
 from .recorded import Process
+from .torch_errors import TorchError, errors_of
 
-NAMED = re.compile(r"Ranks? ([\d, ]+) failed to pass monitoredBarrier")
-WAITED = re.compile(r"(?:waiting (\d+)ms for|monitoredBarrier in (\d+) ms|ran for (\d+) milliseconds)")
 LATE = 0.5  # of the time-out: a rank that came so much later than the others is who they waited for
 
 
@@ -52,10 +50,14 @@ def timed_out(evidence: Evidence) -> Wait | None:
 
 def _seconds(death: Death) -> float | None:
     """As torch says it, else as the group was made."""
-    match = WAITED.search(death.failure.message) if death.failure is not None else None
-    if match is not None:
-        return int(match[1] or match[2] or match[3]) / 1000
+    limit = next((one.timeout_ms for one in _errors(death) if one.timeout_ms is not None), None)
+    if limit is not None:
+        return limit / 1000
     return death.process.group.timeout if death.process.group is not None else None
+
+
+def _errors(death: Death) -> list[TorchError]:
+    return errors_of(death.failure) if death.failure is not None else []
 
 
 def _absent(
@@ -64,9 +66,8 @@ def _absent(
     """By what torch says, by who had gone before, by stacks, by Flight Recorders, or as those that remain."""
     first = gave_up[0]
     ranks = {one.rank: one for one in evidence.ranks() if one.rank is not None}
-    named = NAMED.search(first.failure.message) if first.failure is not None else None
-    if named is not None:
-        numbers = [int(number) for number in named[1].split(",") if number.strip()]
+    numbers = next((one.absent for one in _errors(first) if one.absent), [])
+    if numbers:
         return [_recorded(number, ranks.get(number), first) for number in numbers], True
     gone = [one for one in ended if one.how in (*BY_ITSELF, FINISHED) and one.at < first.at]
     if gone:

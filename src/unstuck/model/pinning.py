@@ -7,7 +7,7 @@ from typing import NamedTuple
 from .crowding import Use, uses
 from .evidence import Evidence, Host, Memory, Sample
 from .processors import numbers
-from .questions import host_of, workers_of
+from .questions import host_of
 from .recorded import Loader, Process
 
 
@@ -53,7 +53,7 @@ class Pinned(NamedTuple):
 def pinned(evidence: Evidence, main: Process, loader: Loader) -> Pinned | None:
     """None: they may run wherever there is a processor, or that is not known."""
     host = host_of(evidence, main)
-    loading = workers_of(evidence, main, loader) if loader.num_workers else [main]
+    loading = evidence.workers_of(main, loader) if loader.num_workers else [main]
     if host is None or not host.granted or not loading:
         return None
     pids = {one.pid for one in loading}

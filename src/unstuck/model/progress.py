@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from .doing import (
     COLLECTIVE,
+    GPU,
     LOGGERS,
     LOGGING,
     OWN,
@@ -25,6 +26,7 @@ from .doing import (
 from .evidence import Evidence
 from .look import Awaited, Seen, Stack, Task
 from .places import Place
+from .rounds import goes_round, keeps_nothing
 from .standing import (
     LONG,
     POLLING,
@@ -41,6 +43,7 @@ from .standing import (
     recorded,
     same_place,
     standing,
+    stays,
     workers,
 )
 
@@ -68,7 +71,7 @@ DIRECT = (
     "getdents64",
 )  # fmt: skip  (calls that wait for one thing alone, and no thread of the process can end them)
 # What may still come.
-SERVER, STORAGE, PERSON = "a server's answer", "storage", "its user"
+SERVER, STORAGE, PERSON, DEVICE = "a server's answer", "storage", "its user", "its GPU"
 OF_THE_RUN = ("main", "worker", "child")
 A_MINUTE = 60.0  # seconds of CPU time without anything to show for it before it is called no progress
 
@@ -87,7 +90,11 @@ def standstills(evidence: Evidence) -> list[Standstill]:
     """Who makes no progress for long. None while any rank does that the others may wait for, nor once it has ended."""
     if evidence.run.status is not None:
         return []
-    still = [_standstill(evidence, seen, stack) for seen, stack in mains(evidence) if _stands(evidence, seen, stack)]
+    still = [
+        _standstill(evidence, seen, stack)
+        for seen, stack in mains(evidence)
+        if _stands(evidence, seen, stack) or _spins_unrecorded(evidence, seen, stack)
+    ]
     if any(progresses(evidence, seen, stack) for seen, stack in mains(evidence)):
         still = [one for one in still if one.doing != COLLECTIVE]
     return still
@@ -101,6 +108,8 @@ def progresses(evidence: Evidence, seen: Seen, stack: Stack) -> bool:
     what = doing(stack)
     if what == COLLECTIVE or waits_for_user(seen, stack):
         return False
+    if what == GPU:  # mostly it spins there, whether its own kernels run or the other ranks never come
+        return process is None and not (seen.rounds is not None and stays(seen.rounds))
     if moves_itself(seen, stack):
         return not (process is not None and what == OWN and _only_spins(evidence, seen, stack))
     return helped(evidence, seen, stack) or _gpu_works(evidence, seen)
@@ -120,7 +129,7 @@ def stood(evidence: Evidence, seen: Seen, stack: Stack) -> float:
 
 
 def _stands(evidence: Evidence, seen: Seen, stack: Stack) -> bool:
-    process = evidence.process(seen.pid)
+    process = evidence.process(seen.node, seen.pid)
     if process is not None and not process.alive:  # that was before its end
         return False
     long = stood(evidence, seen, stack) >= _enough(evidence)
@@ -134,13 +143,32 @@ def wraps(evidence: Evidence, seen: Seen) -> bool:
 
 def _only_spins(evidence: Evidence, seen: Seen, stack: Stack) -> bool:
     """It has used CPU time alone for a minute: it read, wrote and kept nothing, and recorded no progress."""
-    grown = seen.private_grown > 0 or seen.files_grown > 0 or seen.shared_grown > 0
+    grown = seen.anonymous_grown > 0 or seen.files_grown > 0 or seen.shared_grown > 0
     return standing(evidence, seen, stack) >= A_MINUTE and not grown and not seen.main_task.read
 
 
+def spins(seen: Seen, stack: Stack) -> bool:
+    """It was watched for longer: the same few lines of its own and nothing kept, or the same files again and again.
+
+    Who waits for a GPU and comes round has the work done there.
+    """
+    rounds = seen.rounds
+    if rounds is None or doing(stack) == GPU:
+        return False
+    return keeps_nothing(rounds) and (not rounds.read or goes_round(rounds))
+
+
+def _spins_unrecorded(evidence: Evidence, seen: Seen, stack: Stack) -> bool:
+    """Nothing but the look tells of its progress, and that showed none."""
+    return recorded(evidence, seen) is None and spins(seen, stack) and not wraps(evidence, seen)
+
+
 def _gpu_works(evidence: Evidence, seen: Seen) -> bool:
-    """Nothing is recorded of it, and a GPU whose memory it holds is busy: it waits for its own kernels."""
-    busy = any(one.busy for one in evidence.gpus or () if seen.pid in one.processes)
+    """Nothing is recorded of it, and a GPU whose memory it holds is busy: it waits for its own kernels.
+
+    In a container NVML lists no process at all: then any GPU there may be its own.
+    """
+    busy = any(one.busy for one in evidence.gpus or () if seen.pid in one.processes or not one.processes)
     return busy and recorded(evidence, seen) is None
 
 
@@ -244,7 +272,7 @@ def _standstill(evidence: Evidence, seen: Seen, stack: Stack) -> Standstill:
     return Standstill(
         seen=seen,
         where=place(user_frame(stack.calls)),
-        seconds=stood(evidence, seen, stack),
+        seconds=max(stood(evidence, seen, stack), seen.rounds.seconds if seen.rounds is not None else 0.0),
         doing=doing(stack),
         awaits=may_come(seen, stack),
     )
@@ -269,14 +297,12 @@ def _on_storage(task: Task) -> bool:
 def may_come(seen: Seen, stack: Stack) -> str:
     """What it waits for that lies outside of the run and may still come. Empty: nothing of that kind is known."""
     task = seen.main_task
-    if waits_for_user(seen, stack):
-        return PERSON
-    if meets(stack):
-        return "the other ranks to start"
-    if _on_socket(task):
-        return SERVER
-    if _on_storage(task):
-        return STORAGE
-    if asleep(task):
-        return "a sleep of its own to end"
-    return ""
+    known = (
+        (waits_for_user(seen, stack), PERSON),
+        (meets(stack), "the other ranks to start"),
+        (_on_socket(task), SERVER),
+        (_on_storage(task), STORAGE),
+        (doing(stack) == GPU, DEVICE),
+        (asleep(task), "a sleep of its own to end"),
+    )
+    return next((what for is_it, what in known if is_it), "")

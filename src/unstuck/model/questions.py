@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from .evidence import Evidence, Exit, Host, Memory
-from .owners import owner_of
+from .evidence import Evidence, Exit, Host
 from .phrases import many
 from .places import Place
 from .recorded import Failure, Loader, Process
 
 LIBRARY = ("/site-packages/", "/dist-packages/", "/lib/python3", "/torchinductor_")
+CYTHON = (".pyx", ".pxi", ".pxd")  # it names them by a path in the library's own tree: pyarrow/error.pxi
 SIGKILL = -9
 STARTING = "starting the iterator"
 COMMAND = "command"  # the role of one that never imported torch
@@ -23,7 +23,9 @@ def user_line(failure: Failure) -> Place | None:
 
 
 def is_users(place: Place | None) -> bool:
-    return place is not None and not any(part in place.file for part in LIBRARY) and not place.file.startswith("<")
+    if place is None or place.file.startswith("<") or any(part in place.file for part in LIBRARY):
+        return False
+    return place.file.startswith("/") or not place.file.endswith(CYTHON)
 
 
 def abnormal_worker_exits(evidence: Evidence) -> list[tuple[Exit, Process]]:
@@ -31,56 +33,41 @@ def abnormal_worker_exits(evidence: Evidence) -> list[tuple[Exit, Process]]:
 
     Workers that are told to go when the main process is already leaving come later and say nothing.
     """
-    found: dict[int, tuple[Exit, Process]] = {}
+    found: dict[tuple[str, int, float], tuple[Exit, Process]] = {}
     for seen in sorted(evidence.exits or (), key=lambda one: one.at):
-        worker = evidence.process(seen.pid) or _unrecorded_worker(evidence, seen.pid)
-        if worker is None or worker.role != "worker" or seen.status == 0 or seen.pid in found:
-            continue
-        if worker.ended is None:
-            found[seen.pid] = (seen, worker)
+        worker = evidence.process(seen.node, seen.pid, seen.at) or _unrecorded_worker(evidence, seen)
+        if worker is not None and worker.role == "worker" and seen.status != 0 and worker.ended is None:
+            found.setdefault((worker.node, worker.pid, worker.opened), (seen, worker))
     return list(found.values())
 
 
-def _unrecorded_worker(evidence: Evidence, pid: int) -> Process | None:
+def _unrecorded_worker(evidence: Evidence, seen: Exit) -> Process | None:
     """A worker that died before it could open a recording is still known to its parent."""
-    owner = owner_of(evidence, pid)
+    owner = evidence.owner_of(seen.node, seen.pid)
     if owner is None:
         return None
     main = owner.main
-    return Process(node=main.node, pid=pid, parent=main.pid, role="worker", rank=main.rank, worker=owner.number)
+    return Process(node=main.node, pid=seen.pid, parent=main.pid, role="worker", rank=main.rank, worker=owner.number)
 
 
-def unrecorded_command(evidence: Evidence, pid: int) -> Process | None:
-    """The command itself, if this is its pid and nothing of it is recorded."""
-    if evidence.recording is not None or pid != evidence.run.pid:
+def unrecorded_command(evidence: Evidence, seen: Exit) -> Process | None:
+    """The command itself, if this is its exit and nothing of it is recorded."""
+    if evidence.recording is not None or not evidence.is_command(seen.node, seen.pid):
         return None
-    return Process(node=evidence.run.host, pid=pid, parent=0, role=COMMAND)
-
-
-def oom_kills(host: Host) -> dict[str, tuple[int, int]]:
-    """Counters of the OOM killer that moved during the run: from, to. The machine's own counts where no cgroup does."""
-    first: dict[str, int] = {}
-    last: dict[str, int] = {}
-    for sample in host.samples:
-        last.update(sample.oom_kills)
-        first = {**sample.oom_kills, **first}
-    moved = {name: (first[name], last[name]) for name in first if last[name] > first[name]}
-    groups = {name: counts for name, counts in moved.items() if name != "machine"}
-    return groups if any(name != "machine" for name in first) else moved
-
-
-def last_memory(host: Host, pid: int) -> Memory | None:
-    """What a process held in the last sample that saw it."""
-    for sample in reversed(host.samples):
-        for memory in sample.processes:
-            if memory.pid == pid:
-                return memory
-    return None
+    return Process(node=evidence.run.host, pid=seen.pid, parent=0, role=COMMAND)
 
 
 def host_of(evidence: Evidence, process: Process) -> Host | None:
     hosts = evidence.host or []
     return next((one for one in hosts if one.node == process.node), hosts[0] if len(hosts) == 1 else None)
+
+
+def ended_well(evidence: Evidence, process: Process) -> bool:
+    """It ended, and with status 0: what was to come did not."""
+    statuses = [seen.status for seen in evidence.exits_of(process)]
+    if evidence.is_command(process.node, process.pid) and evidence.run.status is not None:
+        statuses.append(evidence.run.status)
+    return bool(statuses) and not any(statuses)
 
 
 def training_loaders(evidence: Evidence) -> list[tuple[Process, Loader]]:
@@ -94,13 +81,6 @@ def loaders_in_use(evidence: Evidence) -> list[tuple[Process, Loader]]:
     if trained or any(one.optimizer_steps for one in evidence.mains()):
         return trained
     return [(one, loader) for one in evidence.mains() for loader in one.loaders if loader.batches]
-
-
-def workers_of(evidence: Evidence, main: Process, loader: Loader) -> list[Process]:
-    pids = set(loader.pids)
-    return [
-        one for one in evidence.recording or () if one.role == "worker" and one.pid in pids and one.node == main.node
-    ]
 
 
 def loader_name(loader: Loader) -> str:

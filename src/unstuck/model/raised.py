@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from .evidence import Evidence
-from .owners import owner_of
 from .phrases import who
 from .questions import newest_loader
 from .recorded import Failure, Loader, Process
@@ -42,7 +41,7 @@ def _in_mains(evidence: Evidence) -> Iterator[Raised]:
 
 def _in_workers(evidence: Evidence) -> Iterator[Raised]:
     for worker in evidence.recording or ():
-        owner = owner_of(evidence, worker.pid)
+        owner = evidence.owner_of(worker.node, worker.pid)
         if worker.role != "worker" or owner is None or owner.main.failure is None:
             continue
         last = owner.main.failure

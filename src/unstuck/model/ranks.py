@@ -9,15 +9,17 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from .distributed import Collective, Span
-from .doing import COLLECTIVE, TRAINING, doing, place, user_frame
+from .doing import COLLECTIVE, TRAINING, doing, place, user_frame, waits_for_gpu
+from .enqueued import as_of
 from .evidence import Evidence
-from .first_dead import BY_ITSELF, FINISHED, LOST, TIMED_OUT, TOLD_TO_GO, Death, deaths
+from .first_dead import ABORTED, BY_ITSELF, FINISHED, TOLD_TO_GO, Death, deaths
 from .look import Frame, Seen, Stack
 from .phrases import short, who
 from .places import Place
 from .questions import is_users
 from .recorded import Failure, Process
 from .standing import LONG, idles, in_futex, main_stack, standing
+from .torch_errors import PEER_GONE, TIMED_OUT, errors_of
 
 C10D = "torch/distributed/distributed_c10d.py"
 DDP = "torch/nn/parallel/distributed.py"
@@ -39,7 +41,6 @@ CALLED = (
 )
 A_COLLECTIVE = "a collective"
 WRITING = 1.0  # seconds between the last that a process tells of itself and what is written at its end
-ABORTED = -6  # how gloo ends a process that is sent more than it asked for
 MANY = 8  # ranks that are named one by one
 
 
@@ -140,12 +141,12 @@ def unfinished(process: Process) -> Collective | None:
 
 def lost_a_peer(failure: Failure | None) -> bool:
     """This rank was ended by the end of another: never a root."""
-    return failure is not None and any(LOST.search(text) for text in _texts(failure))
+    return failure is not None and any(one.kind in PEER_GONE for one in errors_of(failure))
 
 
 def timed_out(failure: Failure | None) -> bool:
     """In a collective: what it waited for is the root."""
-    return failure is not None and any(TIMED_OUT.search(text) for text in _texts(failure))
+    return failure is not None and any(one.kind in TIMED_OUT for one in errors_of(failure))
 
 
 def listed(ranks: Iterable[int]) -> str:
@@ -191,10 +192,6 @@ def _for_long(evidence: Evidence, one: Stand) -> bool:
     return standing(evidence, one.seen, one.stack) >= LONG
 
 
-def _texts(failure: Failure) -> list[str]:
-    return [failure.message, *(message for _, message in failure.causes)]
-
-
 def _is_rank(seen: Seen) -> bool:
     return seen.role == "main" and seen.rank is not None and not seen.ended
 
@@ -202,9 +199,14 @@ def _is_rank(seen: Seen) -> bool:
 def _stand(evidence: Evidence, rank: int, process: Process | None, seen: Seen | None, ended: dict[int, Death]) -> Stand:
     stack = main_stack(evidence, seen.pid) if seen is not None else None
     if seen is not None and stack is not None:
+        entry = _enqueued(stack, process) if not seen.halted else None
+        if process is not None and entry is not None:
+            then = as_of(process, entry.at)
+            return Stand(rank, then, seen, stack, entry_name(entry), entry.where, COLLECTIVE)
         what = COLLECTIVE if _rests_in_step(seen, stack, process) else doing(stack)
         call, where = _of_calls(stack.calls)
-        return Stand(rank, process, seen, stack, call if what == COLLECTIVE else "", where, what)
+        waits = what == COLLECTIVE and not seen.halted
+        return Stand(rank, process, seen, stack, call if waits else "", where, what)
     if process is None:
         return Stand(rank, None, seen)
     death = ended.get(process.pid)
@@ -213,6 +215,14 @@ def _stand(evidence: Evidence, rank: int, process: Process | None, seen: Seen | 
         return Stand(rank, process, seen, death=death)
     call, where = _recorded(process, death)
     return Stand(rank, process, seen, None, call, where, death=death)
+
+
+def _enqueued(stack: Stack, process: Process | None) -> Collective | None:
+    """The collective that its GPU is in, while the thread waits for that GPU: with NCCL a call only enqueues.
+
+    Whatever the thread uses of a core, and wherever it waits: torch knows what was enqueued first and is not finished.
+    """
+    return unfinished(process) if process is not None and waits_for_gpu(stack.frames) else None
 
 
 def _rests_in_step(seen: Seen, stack: Stack, process: Process | None) -> bool:

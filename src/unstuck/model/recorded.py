@@ -111,6 +111,7 @@ class Loader(msgspec.Struct, frozen=True, omit_defaults=True):
     spiked: float = 0.0  # seconds of all waits that stand out
     spiked_of: float = 0.0  # seconds of looping among which these were looked for
     recent_waits: list[float] = []  # the newest of the newest pass, in order, without its first batch
+    arrived: list[tuple[int, float]] = []  # the newest batches of a rank: of which pass, and when each came
     containers: dict[str, int] = {}  # lists, dicts and the like among the dataset's attributes: how many items each has
     files: dict[str, int] = {}  # those of them that hold paths or addresses
     ended: list[Pass] = []  # the first sixteen, then those that brought another number of batches than the one before
@@ -142,7 +143,8 @@ class Fetching(msgspec.Struct, frozen=True, omit_defaults=True):
     fetches: Timing = Timing()
     sample_times: Timing = Timing()
     collates: Timing = Timing()
-    cpu: Timing = Timing()
+    cpu: Timing = Timing()  # of one batch in eight, in 64 where they are short
+    cpu_of: Timing = Timing()  # how long those same batches took; empty in older recordings
     idle: Timing = Timing()
     handovers: Timing = Timing()
     now: str = ""
@@ -169,7 +171,9 @@ class ShmFile(msgspec.Struct, frozen=True, omit_defaults=True):
 class Failure(msgspec.Struct, frozen=True, omit_defaults=True):
     """An exception that a process left as its last words."""
 
-    how: str  # uncaught, thread, init (worker_init_fn), fetch (in a worker), feeder (its batch could not be sent)
+    # uncaught, thread, init (worker_init_fn), fetch (in a worker), feeder (its batch could not be sent), exit (sys.exit
+    # was called while it was handled, which may not have ended the process)
+    how: str
     type: str
     message: str = ""
     at: float = 0.0
@@ -196,6 +200,7 @@ class Failure(msgspec.Struct, frozen=True, omit_defaults=True):
     descriptor_limit: int | None = None
     maps: int | None = None  # where memory could not be mapped: how many mappings there were
     maps_limit: int | None = None
+    caught: bool = False  # the program caught it, and exited with a code
 
 
 class Process(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -257,6 +262,9 @@ class Process(msgspec.Struct, frozen=True, omit_defaults=True):
     sources: list[Source] = []
     data_files: list[DataFile] = []  # the first, and the newest
     stage_cpu: dict[str, Timing] = {}  # processor time of each stage; of readers and decoders, of one call in eight
+    stage_cpu_of: dict[str, Timing] = {}  # how long those same times took; empty in older recordings
+    stage_read: dict[str, int] = {}  # bytes that were asked for in them
+    stage_fetched: dict[str, int] = {}  # and that came from a disk
     staged: float = 0.0  # seconds of loading samples in stages, those inside of others not counted again
     slowest: list[Slowest] = []
     crash_beside: list[Place] = []  # the same of its main thread, where the thread that crashed was none of Python's

@@ -2,12 +2,24 @@
 
 from __future__ import annotations
 
-from .doing import FETCHING, OWN, SCANNING, doing, fetch_of, place, user_frame
+from .doing import DRAWING, FETCHING, GPU, OWN, SCANNING, doing, fetch_of, place, user_frame
 from .evidence import Evidence
 from .gil import keeps_gil
 from .look import Frame, Rounds, Sampled, Seen, Stack
 from .places import Place
-from .standing import LONG, computes, earlier, last_handed, main_stack, mains, recorded, standing, suspects
+from .standing import (
+    LONG,
+    computes,
+    earlier,
+    last_handed,
+    main_stack,
+    mains,
+    recorded,
+    same_place,
+    standing,
+    stays,
+    suspects,
+)
 
 FIRST = 3.0  # seconds: 150 samples, and a loop over files that are read in a second comes round
 SETTLED = LONG  # seconds that tell who begins the same files again and again
@@ -18,7 +30,7 @@ TIMES = 3  # begun again: who looks at a file twice has a reason, who does so al
 IN_ALL = 10  # the same of all files together
 OVER = 5  # times the size of all files that it had open: so much cannot be read of them in one go
 GROWING = 1 << 18  # bytes in the second of the look itself: an interpreter takes less, a buffer that fills more
-ALIKE = (OWN, SCANNING, FETCHING)  # what a loop before a batch is doing, by its calls
+ALIKE = (OWN, SCANNING, FETCHING, DRAWING)  # what a loop before a batch is doing, by its calls
 NAMELESS = ("<genexpr>", "<listcomp>", "<lambda>", "<setcomp>", "<dictcomp>")
 FEW = 20  # lines of the user's own; a program that does various things meets more
 
@@ -31,17 +43,19 @@ def in_question(evidence: Evidence) -> list[Seen]:
 
 
 def _gets_nowhere(evidence: Evidence, seen: Seen, stack: Stack) -> bool:
-    if not computes(seen.main_task, seen.looked) or seen.main_task.written or seen.private_grown > GROWING:
+    if recorded(evidence, seen) is None and doing(stack) == GPU and same_place(stack):
+        return True
+    if not computes(seen.main_task, seen.looked) or seen.main_task.written or seen.anonymous_grown > GROWING:
         return False
     alike = doing(stack) in ALIKE and doing(earlier(stack)) in ALIKE
     if recorded(evidence, seen) is None:
-        return alike and (is_awaited(stack) or keeps_gil(stack))
+        return alike  # nothing else tells whether it is a training that makes progress
     return alike and standing(evidence, seen, stack) >= LONG
 
 
 def is_awaited(stack: Stack) -> bool:
     """Something waits for what it should give: a loop over a generator, or a DataLoader. Else it may just compute."""
-    return fetch_of(stack) is not None or any(one.yields for one in stack.calls)
+    return fetch_of(stack) is not None or doing(stack) == DRAWING or any(one.yields for one in stack.calls)
 
 
 def longer(evidence: Evidence, seen: Seen, rounds: Rounds) -> float:
@@ -51,7 +65,11 @@ def longer(evidence: Evidence, seen: Seen, rounds: Rounds) -> float:
     nothing keeps nothing either is seen better over some time.
     """
     stack = main_stack(evidence, seen.pid)
+    if stack is not None and doing(stack) == GPU:
+        return SETTLED if stays(rounds) else 0.0
     if recorded(evidence, seen) is None or stack is None:
+        if stack is not None and not is_awaited(stack) and not keeps_gil(stack):
+            return 0.0  # no cause could be named: it may just compute
         return SETTLED if goes_round(rounds) else A_MINUTE if only_computes(rounds) else 0.0
     long_ago = standing(evidence, seen, stack) >= A_MINUTE
     return SETTLED if long_ago and only_computes(rounds) and not goes_round(rounds) else 0.0

@@ -44,12 +44,12 @@ def _goes_on(main: Process, group: list[Loader], loader: Loader) -> bool:
     )
     mine = phases_of(main, loader)
     theirs = [phase for one in group for phase in phases_of(main, one)]
-    return same and not any(_overlap(one, other) for one in mine for other in theirs)
+    return same and all(_is_over(other, one) for one in mine for other in theirs)
 
 
-def _overlap(one: Phase, other: Phase) -> bool:
-    first, second = sorted((one, other), key=lambda phase: phase.at)
-    return first.ended is None or first.ended > second.at
+def _is_over(one: Phase, other: Phase) -> bool:
+    """Before the other begins. Two loaders that take turns, as to train and to validate, are two."""
+    return one.ended is not None and one.ended <= other.at
 
 
 def order(one: Sampling) -> tuple[int, int, int | None]:

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from .evidence import Evidence
-from .owners import owner_of
 from .phrases import many
 from .questions import newest_loader
 from .raised import raised
@@ -39,7 +38,7 @@ def swallowed(evidence: Evidence) -> list[Met]:
 
 def _met(evidence: Evidence, process: Process) -> Iterator[Met]:
     lists = [one for one in process.shards if one.errors]
-    owner = owner_of(evidence, process.pid) if lists else None
+    owner = evidence.owner_of(process.node, process.pid) if lists else None
     for shards in lists:
         for error in shards.errors:
             main, loader = (owner.main, owner.loader) if owner is not None else (process, _read_by(process, error.at))

@@ -2,25 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
-from .crowding import crowds
-from .evidence import Evidence, Memory
+from .crowding import queueing
+from .evidence import Evidence
 from .phrases import duration, percent
-from .questions import host_of, loader_name, workers_of
+from .questions import host_of, loader_name
 from .recorded import Fetching, Loader, Process
 from .report import StageTime
 from .timing import Slowest, Timing
+from .waiting import computed, spread
 from .waiting import fetching as fetching_of
 
 NOT_OF_SAMPLES = ("worker_init_fn",)
 SAMPLE, PROCESS, COLLATE = "sample", "process", "collate"  # all of it; what no other stage is around; putting together
 COMPUTING, READING, WAITING, QUEUED = "computing", "reading", "waiting", "waiting for a processor"
 ON_PROCESSOR = 0.7  # of a stage: the rest is waiting for storage, a lock or sleep
-FROM_DISK = 4096  # bytes a sample that came from a disk: one page
+PAGE = 4096  # bytes each time: less is not what is waited for
 RATE = 1 << 20  # bytes a second of waiting that were asked for: what is read so fast is what is waited for
-NO_PROCESSOR = 0.33  # of the time in which workers wanted to run
 SHOWN = 3  # slow items of a stage
 LEAST = 0.02  # of loading: smaller stages are left out
 MANY_RANKS = 8  # that are looked into
@@ -47,9 +47,9 @@ def of_loader(evidence: Evidence, main: Process, loader: Loader) -> list[StageTi
     loading = _loading(evidence, main, loader)
     if loading is None:
         return []
-    found = [*_known(loading), *_rest(loading)]
-    waits = _kind_of_waits(evidence, main, loading, found)
-    told = [_told(main, loader, loading, one, waits) for one in found]
+    held_up = queueing(evidence, main, loading.processes)
+    found = [*_known(loading), *_rest(evidence, main, loader, loading)]
+    told = [_told(main, loader, loading, one, _kind(one, held_up)) for one in found]
     return sorted((one for one in told if one is not None), key=lambda one: -one.seconds)
 
 
@@ -58,6 +58,11 @@ class _Cost(NamedTuple):
     timing: Timing
     processor: float | None  # share
     slowest: list[Slowest]
+    # Of some of these times, or of all: how many, their seconds, and the bytes in them. None: bytes are not known.
+    times: int = 0
+    seconds: float = 0.0
+    read: float | None = None
+    fetched: float = 0.0
 
 
 def _loading(evidence: Evidence, main: Process, loader: Loader) -> Loading | None:
@@ -65,7 +70,7 @@ def _loading(evidence: Evidence, main: Process, loader: Loader) -> Loading | Non
     fetched = sum(one.fetches.total for one in fetching)
     if not fetched:
         return None
-    processes = workers_of(evidence, main, loader) if loader.num_workers else [main]
+    processes = evidence.workers_of(main, loader) if loader.num_workers else [main]
     collated = sum(one.collates.total for one in fetching)
     sampled = sum(one.sample_times.total for one in fetching) or fetched - collated
     staged = min(sum(one.staged for one in processes), sampled)
@@ -79,64 +84,103 @@ def _known(loading: Loading) -> Iterable[_Cost]:
     for name in names:
         timing = together(one.stages[name] for one in loading.processes if name in one.stages)
         cpu = together(one.stage_cpu[name] for one in loading.processes if name in one.stage_cpu)
-        share = min(cpu.mean / timing.mean, 1.0) if cpu.count and timing.mean else None
-        yield _Cost(name, timing, share, _slowest(loading.processes, name))
+        of = together(one.stage_cpu_of[name] for one in loading.processes if name in one.stage_cpu_of)
+        mean = of.mean or timing.mean  # in older recordings it is not known how long just those times took
+        share = min(cpu.mean / mean, 1.0) if cpu.count and mean else None
+        known = any(name in one.stage_read for one in loading.processes)
+        read = sum(one.stage_read.get(name, 0) for one in loading.processes)
+        fetched = sum(one.stage_fetched.get(name, 0) for one in loading.processes)
+        slowest = _slowest(loading.processes, name)
+        yield _Cost(name, timing, share, slowest, of.count, of.total, read if known else None, fetched)
 
 
-def _rest(loading: Loading) -> Iterable[_Cost]:
+def _rest(evidence: Evidence, main: Process, loader: Loader, loading: Loading) -> Iterable[_Cost]:
     """What is done for a sample outside of all stages that are known, and collating."""
     sample_times = together(one.sample_times for one in loading.fetching)
     rest = max(loading.sampled - loading.staged, 0.0)
     count = sample_times.count or sum(one.fetches.count for one in loading.fetching)
     timing = Timing(count, rest) if loading.staged else sample_times if sample_times.count else Timing(count, rest)
     name = PROCESS if loading.staged else SAMPLE
-    yield _Cost(name, timing, _processor_of_rest(loading, rest), _slowest(loading.processes, SAMPLE))
+    processor, slowest = _processor_of_rest(loading, rest), _slowest(loading.processes, SAMPLE)
+    read, fetched = (_grown(evidence, main, loader, loading.processes, one) for one in ("read", "from_disk"))
+    if read is not None:
+        read = max(read - _of_stages(loading, lambda one: one.stage_read), 0.0)
+        fetched = max((fetched or 0.0) - _of_stages(loading, lambda one: one.stage_fetched), 0.0)
+    yield _Cost(name, timing, processor, slowest, timing.count, rest, read, fetched or 0.0)
     if loading.collated:
         yield _Cost(COLLATE, together(one.collates for one in loading.fetching), None, [])
 
 
 def _processor_of_rest(loading: Loading, rest: float) -> float | None:
     """Processor time of all fetching, without that of the stages; collating is taken for computing."""
-    fetched = [(one.cpu.mean * one.fetches.count) for one in loading.fetching if one.cpu.count]
-    if not fetched or rest <= 0:
+    if rest <= 0 or not any(one.cpu.count for one in loading.fetching):
         return None
+    fetched = sum(computed(one) for one in loading.fetching)
     staged = sum(
-        cpu.mean * process.stages[name].count
-        for process in loading.processes
-        for name, cpu in process.stage_cpu.items()
-        if name in process.stages and loading.staged
+        _cpu_of_stage(process, name) for process in loading.processes for name in process.stages if loading.staged
     )
-    return min(max((sum(fetched) - staged - loading.collated) / rest, 0.0), 1.0)
+    return min(max((fetched - staged - loading.collated) / rest, 0.0), 1.0)
 
 
-def _kind_of_waits(evidence: Evidence, main: Process, loading: Loading, found: list[_Cost]) -> str:
-    """What these processes wait for when they do not compute, by what the watcher saw of them."""
-    pids = {one.pid for one in loading.processes}
-    mine = [one for one in crowds(evidence) if any(use.process.pid in pids for use in one.workers)]
-    if any(one.queued >= NO_PROCESSOR for one in mine):
-        return QUEUED
-    host = host_of(evidence, main)
-    seen = [one for sample in (host.samples if host else ()) for one in sample.processes if one.pid in pids]
-    asked, fetched = (_grown(seen, name) for name in ("read", "from_disk"))
-    if asked is None:
+def _cpu_of_stage(process: Process, name: str) -> float:
+    """Seconds of CPU time, of all times by those of which it was measured."""
+    cpu, of, timing = process.stage_cpu.get(name), process.stage_cpu_of.get(name), process.stages[name]
+    if cpu is None:
+        return 0.0
+    return min(cpu.total / of.total, 1.0) * timing.total if of is not None and of.total else cpu.mean * timing.count
+
+
+def _kind(cost: _Cost, held_up: float | None) -> str:
+    """By CPU time against time, by what the kernel says of waiting for a core, and by the bytes that came meanwhile."""
+    if cost.processor is None:
         return ""
-    samples = sum(one.samples for one in loading.fetching) or 1
-    waited = sum(one.timing.total * (1 - one.processor) for one in found if one.processor is not None)
-    reads = (fetched or 0) >= FROM_DISK * samples or (waited > 0 and asked >= RATE * waited)
+    if cost.processor >= ON_PROCESSOR:
+        return COMPUTING
+    parts = spread(cost.processor, held_up)
+    if parts.queued > parts.blocked:
+        return QUEUED
+    if cost.read is None:
+        return ""
+    page = PAGE * max(cost.times, 1)
+    reads = cost.fetched >= page or cost.read >= max(RATE * parts.blocked * cost.seconds, page)
     return READING if reads else WAITING
 
 
-def _grown(seen: list[Memory], name: str) -> int | None:
-    """Bytes, of all these processes together, since each was begun."""
-    newest = {one.pid: value for one in seen if (value := getattr(one, name)) is not None}
-    return sum(newest.values()) if newest else None
+def _of_stages(loading: Loading, counted: Callable[[Process], dict[str, int]]) -> float:
+    """Bytes in all stages, all times together, by those of which they were measured."""
+    found: list[float] = [
+        count * process.stages[stage].count / max(process.stage_cpu_of[stage].count, 1)
+        for process in loading.processes
+        for stage, count in counted(process).items()
+        if stage in process.stages and stage in process.stage_cpu_of
+    ]
+    return sum(found)
 
 
-def _told(main: Process, loader: Loader, loading: Loading, one: _Cost, waits: str) -> StageTime | None:
+def _grown(evidence: Evidence, main: Process, loader: Loader, processes: list[Process], name: str) -> float | None:
+    """Bytes, of all these processes together, while they loaded. None: not looked at, or only at their imports too."""
+    host, found = host_of(evidence, main), []
+    for one in processes:
+        began = one.opened if one.role == "worker" else loader.began or one.opened
+        seen = [
+            (sample.at, value)
+            for sample in (host.samples if host is not None else ())
+            for memory in sample.processes
+            if memory.pid == one.pid and (value := getattr(memory, name)) is not None
+        ]
+        if one.threads_at_fork is not None and one.role == "worker":  # all that it has read, it has read for samples
+            seen = [(began, 0), *seen]
+        later = [each for each in seen if each[0] >= began]
+        if len(later) > 1:
+            lasted = max((one.ended if one.ended is not None else one.last_sign) - began, later[-1][0] - later[0][0])
+            found.append((later[-1][1] - later[0][1]) * lasted / max(later[-1][0] - later[0][0], 1e-3))
+    return sum(found) if found else None
+
+
+def _told(main: Process, loader: Loader, loading: Loading, one: _Cost, kind: str) -> StageTime | None:
     share = one.timing.total / loading.fetched
     if share < LEAST:
         return None
-    kind = "" if one.processor is None else COMPUTING if one.processor >= ON_PROCESSOR else waits
     return StageTime(
         rank=main.rank,
         loader=loader_name(loader),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from .doing import (
     BUILDING,
     ENDING,
+    GPU,
     LOCK_FILE,
     TRAINING,
     WAITING,
@@ -12,10 +13,11 @@ from .doing import (
     fetch_of,
     is_idle_worker,
     meets,
+    place,
     user_frame,
 )
 from .evidence import Evidence
-from .look import Frame, Seen, Stack, Task, own_calls
+from .look import Frame, Rounds, Seen, Stack, Task, own_calls
 from .recorded import Fetching, Process
 
 LONG = 10.0  # seconds without any sign of life or progress before it counts as standing: the stall clock's own least
@@ -79,12 +81,15 @@ def moves(seen: Seen) -> bool:
 
 def gets_on(seen: Seen) -> bool:
     """Something of it grew: what it has read or written, its memory, the pages it has touched."""
-    grown = seen.private_grown > 0 or seen.files_grown > 0 or seen.shared_grown > 0
+    grown = seen.anonymous_grown > 0 or seen.files_grown > 0 or seen.shared_grown > 0
     return seen.read > 0 or seen.written > 0 or grown
 
 
 def recorded(evidence: Evidence, seen: Seen) -> Process | None:
-    return next((one for one in evidence.recording or () if one.pid == seen.pid and one.alive), None)
+    """What it wrote down, if it is there. At a look that was taken while it stood still, and kept, it was."""
+    then = evidence.stall is not None and evidence.run.status is not None and not seen.ended
+    process = evidence.process(seen.node, seen.pid)
+    return process if process is not None and (process.alive or then) else None
 
 
 def fetching(evidence: Evidence, seen: Seen) -> Fetching | None:
@@ -99,18 +104,45 @@ def standing(evidence: Evidence, seen: Seen, stack: Stack) -> float:
     The watcher's clock knows best, then the recording. Without them: for as long as the thread has not run at all; or
     for as long as it was looked at, if it was in one and the same sample, or asking for one and the same lock, all the
     time. A thread that sleeps at the same line at two looks may have come round in between. Neither counts beyond the
-    moment at which it last passed on a batch or an index. Who waits to meet the other ranks asks for them, too.
+    moment at which it last passed on a batch or an index. Who waits to meet the other ranks asks for them, too. Who
+    waits for a GPU spins: that it never left the line only shows if it was watched. A recording that never shows
+    progress, as of a loop without DataLoader and optimizer, is no clock: a thread that sleeps now and then may train.
     """
-    process = recorded(evidence, seen)
-    if process is not None and evidence.stall is not None:
-        return evidence.stall.seconds
-    if process is not None and evidence.looked_at is not None:
-        return max(evidence.looked_at - process.last_sign, 0.0)
+    process, stall = recorded(evidence, seen), evidence.stall
+    if process is not None and not _only_the_kernel_knows(process, seen, stack):
+        if stall is not None:
+            return stall.seconds
+        if evidence.looked_at is not None:
+            return max(evidence.looked_at - process.last_sign, 0.0)
     known = [seen.main_task.still or 0.0]
-    if same_sample(stack) or ((doing(stack) in ASKING or meets(stack)) and same_place(stack)):
+    if doing(stack) == GPU and seen.rounds is not None and stays(seen.rounds):
+        known.append(seen.rounds.seconds)
+    if same_sample(stack) or asks(stack):
         known.append(seen.looked)
     handed = last_handed(evidence, seen)
     return max(known) if handed is None else min(max(known), handed)
+
+
+def asks(stack: Stack) -> bool:
+    """Both looks found it asking for the same lock, or for the other ranks: no step of a training does."""
+    return (doing(stack) in ASKING or meets(stack)) and same_place(stack)
+
+
+def _only_the_kernel_knows(process: Process, seen: Seen, stack: Stack) -> bool:
+    task = seen.main_task
+    idle = task.still is not None and not computes(task, seen.looked)
+    return idle and not tells_progress(process) and not asks(stack)
+
+
+def tells_progress(process: Process) -> bool:
+    """Its recording has something that changes with progress: a loader, steps, data that is read, the user's words."""
+    data = process.loaders or process.fetching or process.sources or process.progress
+    return bool(data or process.optimizer_steps or process.phases or process.stages or process.spans or process.group)
+
+
+def stays(rounds: Rounds) -> bool:
+    """Every sample of it met the same line of the user's."""
+    return len({place(user_frame(one.stack.calls)) for one in rounds.samples}) == 1
 
 
 def last_handed(evidence: Evidence, seen: Seen) -> float | None:

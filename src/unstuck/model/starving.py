@@ -18,13 +18,14 @@ from .evidence import Evidence, Host, Memory, Sample
 from .first_batch import First
 from .phrases import duration, percent
 from .processors import numbers
-from .questions import host_of, workers_of
+from .questions import host_of
 from .recorded import Fetching, Loader, Process
-from .waiting import Waiting, fetching, waiting
+from .waiting import Waiting, computed, fetching, waiting
 from .worker_start import MAKING, WorkerStart
 
 OTHERS = 0.25  # of the CPU cores that the run may use, by other programs: below that, it is in its own way
 MOST = 0.5  # of a stretch between two looks: what was before and after it is then left aside
+CLOCKS = ("main_cpu", "cpu")  # of its main thread, of all its threads
 TOLD = 0.05  # of a time: less is not worth a line
 
 
@@ -62,20 +63,62 @@ def spent(evidence: Evidence, process: Process, begin: float, end: float) -> Spe
     )
 
 
-def others(evidence: Evidence, process: Process, begin: float, end: float) -> float:
-    """Which part of the CPU cores other programs had; 0: the run had most of what it may use, or it is not known."""
+class Cores(NamedTuple):
+    """CPU cores of a node, on average over some seconds."""
+
+    there_are: float
+    may_use: float  # the run, by its affinity and its quota
+    used: float  # by all processes of the run
+    idle: float
+
+    @property
+    def others(self) -> float:
+        """By other programs."""
+        return max(self.there_are - self.idle - self.used, 0.0)
+
+    @property
+    def free(self) -> float:
+        """That the run could use, too."""
+        return max(min(self.idle, self.may_use - self.used), 0.0)
+
+
+def cores(evidence: Evidence, process: Process, begin: float, end: float) -> Cores | None:
+    """None: not looked at, or its process may run on some of them only, and what the others do does not matter."""
     host = host_of(evidence, process)
     samples = [one for one in host.samples if one.idle is not None] if host is not None else []
     if host is None or not host.cpus or len(samples) < 2 or _is_pinned(host, process):
-        return 0.0
+        return None
     first, last = _around([one.at for one in samples], begin, end)
     seconds = samples[last].at - samples[first].at
     idle = (samples[last].idle or 0.0) - (samples[first].idle or 0.0)
     own = _own(evidence, host, samples[first], samples[last])
-    may_use = min(host.cpus, host.quota or host.cpus) * seconds
-    there_are = max(len(numbers(host.granted)), host.cpus) * seconds
-    left = max(there_are - idle - own, 0.0)
-    return left / there_are if own <= (1 - OTHERS) * may_use and left >= OTHERS * may_use else 0.0
+    there_are = max(len(numbers(host.granted)), host.cpus)
+    return Cores(there_are, min(host.cpus, host.quota or host.cpus), own / seconds, idle / seconds)
+
+
+def cores_of_loop(evidence: Evidence, main: Process, loader: Loader) -> Cores | None:
+    """While the batches of this loader were looped over."""
+    return cores(evidence, main, _looped_from(loader), _looped_until(main, loader))
+
+
+def others(evidence: Evidence, process: Process, begin: float, end: float) -> float:
+    """Which part of the CPU cores other programs had; 0: the run had most of what it may use, or it is not known."""
+    found = cores(evidence, process, begin, end)
+    if found is None or found.used > (1 - OTHERS) * found.may_use or found.others < OTHERS * found.may_use:
+        return 0.0
+    return found.others / found.there_are
+
+
+def queued(evidence: Evidence, process: Process, begin: float, end: float) -> float:
+    """Which part of that stretch it was ready to run and had no core, whoever had it; 0: not known.
+
+    The kernel is asked of its main thread alone. Threads that this one waits for are taken to be held up as it is.
+    """
+    found, looks = spent(evidence, process, begin, end), _looks(evidence, process)
+    if found is None or found.queued <= 0:
+        return 0.0
+    alone, whole = ((getattr(looks[-1][1], name) or 0.0) - (getattr(looks[0][1], name) or 0.0) for name in CLOCKS)
+    return min(found.queued / found.seconds * (max(whole / alone, 1.0) if alone > 0 else 1.0), 1.0)
 
 
 def starved(evidence: Evidence, process: Process, begin: float, end: float) -> float:
@@ -105,7 +148,8 @@ def fair_waiting(evidence: Evidence, main: Process, loader: Loader) -> Waiting:
     own, computed = raw.looped - raw.waited, _computed(fetching(evidence, main, loader))
     in_waits = computed if loader.num_workers == 0 else 0.0
     of_waits = max(min(queued, raw.waited - in_waits), 0.0)  # in doubt it was in the waits: that is not held against it
-    waited, bodies = raw.waited - of_waits, max(own - (queued - of_waits), 0.0)
+    of_body = min(max(ran - in_waits, 0.0), own)  # what it computed itself, it did not queue
+    waited, bodies = raw.waited - of_waits, max(own - (queued - of_waits), of_body)
     if loader.num_workers:
         of_workers, loading = _of_workers(evidence, main, loader, raw.looped)
         waited, least = waited - of_workers, min(own, max(ran, own - queued))
@@ -117,7 +161,7 @@ def fair_waiting(evidence: Evidence, main: Process, loader: Loader) -> Waiting:
 def fair_first(evidence: Evidence, main: Process, first: First) -> First:
     """The first batch and those after it, without the time in which other programs had the cores."""
     loader, end = first.loader, first.began + first.seconds
-    loading = workers_of(evidence, main, loader) if loader is not None and loader.num_workers else [main]
+    loading = evidence.workers_of(main, loader) if loader is not None and loader.num_workers else [main]
     seen = [starved(evidence, one, first.began, end) for one in loading if _seen(evidence, one)]
     seconds = max(first.seconds - (mean(seen) if seen else 0.0), 0.0)
     of = max(first.of - starved(evidence, main, first.began, first.began + first.of), seconds)
@@ -136,7 +180,7 @@ def fair_start(evidence: Evidence, main: Process, loader: Loader, seconds: float
 
     Where none of them lived long enough to be seen, they are taken to be held up as their main process is.
     """
-    known = [found for one in workers_of(evidence, main, loader) if (found := _at_start(evidence, one, seconds))]
+    known = [found for one in evidence.workers_of(main, loader) if (found := _at_start(evidence, one, seconds))]
     begin, end = _looped_from(loader), _looped_until(main, loader)
     if not others(evidence, main, begin, end):
         return seconds
@@ -180,7 +224,7 @@ def fair_loading(evidence: Evidence, main: Process, loader: Loader, seconds: flo
     if not count:
         return seconds
     until = _looped_until(main, loader)
-    queued = sum(starved(evidence, one, one.opened, one.ended or until) for one in workers_of(evidence, main, loader))
+    queued = sum(starved(evidence, one, one.opened, one.ended or until) for one in evidence.workers_of(main, loader))
     return min(max(seconds - queued / count, _computed(loads) / count), seconds)
 
 
@@ -266,7 +310,7 @@ def _looped_until(main: Process, loader: Loader) -> float:
 
 def _computed(loads: Sequence[Fetching]) -> float:
     """Seconds of CPU time that fetching took: it is measured of some batches only."""
-    return sum(one.cpu.mean * one.fetches.count for one in loads if one.cpu.count)
+    return sum(computed(one) for one in loads)
 
 
 def _idle_share(loads: Sequence[Fetching]) -> float:
@@ -278,7 +322,7 @@ def _idle_share(loads: Sequence[Fetching]) -> float:
 def _of_workers(evidence: Evidence, main: Process, loader: Loader, seconds: float) -> tuple[float, float]:
     """While its batches were looped over, on average: seconds that a worker of this loader was queued, and loaded."""
     queued = lived = 0.0
-    for one in workers_of(evidence, main, loader):
+    for one in evidence.workers_of(main, loader):
         looks = _looks(evidence, one)
         if len(looks) > 1:
             queued += starved(evidence, one, looks[0][0], looks[-1][0])

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator
 from typing import NamedTuple
+
+import msgspec
 
 from .checkpoints import last_trained
 from .evidence import Evidence, Exit, Told
@@ -132,30 +135,28 @@ def _by_status(evidence: Evidence) -> Stop | None:
     last = _last_main(evidence)
     if last is None or last.status not in ASKED:
         return None
-    sure = last.pid == evidence.run.pid or status == SHELL - last.status  # else what started it may have ended it
+    sure = (
+        evidence.is_command(last.node, last.pid) or status == SHELL - last.status
+    )  # else what started it may have ended it
     return Stop(-last.status, last.at, None, Certainty.CERTAIN if sure else Certainty.LIKELY)
 
 
 def _last_main(evidence: Evidence) -> Exit | None:
     """Of several main processes, an earlier one may have been ended by the program that started them."""
-    first: dict[int, Exit] = {}
-    for one in sorted(evidence.exits or (), key=lambda one: one.at):
-        first.setdefault(one.pid, one)
-    mains = [first[one.pid] for one in evidence.mains() if one.pid in first]
-    return max(mains, key=lambda one: one.at, default=None)
+    ends = [seen for main in evidence.mains() if (seen := evidence.exit_of(main)) is not None]
+    return max(ends, key=lambda seen: seen.at, default=None)
 
 
 def _ended_at(evidence: Evidence) -> float:
     """When the command did."""
-    ends = [one.at for one in evidence.exits or () if one.pid == evidence.run.pid]
+    ends = [seen.at for seen in evidence.exits or () if evidence.is_command(seen.node, seen.pid)]
     return min(ends, default=0.0)
 
 
 def _vanished(evidence: Evidence) -> Stop | None:
     """It was in the middle of its data, and then there was nothing of it any more, not even an exit status."""
     mains = evidence.mains()
-    known = {one.pid for one in evidence.exits or ()}
-    silent = [one for one in mains if one.ended is None and not one.failures and one.pid not in known]
+    silent = [one for one in mains if one.ended is None and not one.failures and not evidence.exits_of(one)]
     if evidence.run.status is not None or not silent or len(silent) < len(mains):
         return None
     at = max(one.last_sign for one in silent)
@@ -183,6 +184,10 @@ def covered(evidence: Evidence, at: float) -> Covered | None:
     if not found:
         return None
     saved, process = max(found, key=lambda pair: _done(pair[0]))
+    folder = os.path.dirname(saved.path)
+    parts = [one for one, _ in found if os.path.dirname(one.path) == folder and one.step == saved.step]
+    if len({one.path for one in parts}) > 1:  # model, optimizer, random state: together they are the checkpoint
+        saved = msgspec.structs.replace(saved, path=folder)
     steps = process.optimizer_steps - saved.step if saved.step else None
     return Covered(saved, process, max(at - _done(saved), 0.0), steps)
 

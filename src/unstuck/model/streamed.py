@@ -8,7 +8,7 @@ from .crews import crews
 from .evidence import Evidence
 from .recorded import Loader, Process
 from .shards import Shards
-from .waiting import fetching
+from .waiting import fetching, on_core
 
 # Its workers each go through whole shards of their own. LitData and MosaicML Streaming cut shards up where they must;
 # webdataset has rules of its own.
@@ -46,9 +46,7 @@ def streams_of(evidence: Evidence, main: Process, loader: Loader, library: str) 
 
 def computes(evidence: Evidence, main: Process, loader: Loader) -> bool:
     """Those that load for it are on the processor most of the time."""
-    found = [one for one in fetching(evidence, main, loader) if one.cpu.count]
-    wall = sum(one.fetches.total for one in found)
-    return bool(wall) and sum(one.cpu.mean * one.fetches.count for one in found) >= ON_PROCESSOR * wall
+    return (on_core(fetching(evidence, main, loader)) or 0.0) >= ON_PROCESSOR
 
 
 def _own(worker: Process) -> list[Shards]:

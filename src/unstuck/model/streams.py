@@ -10,7 +10,7 @@ from .phrases import who
 from .questions import host_of
 from .recorded import Loader, Process
 from .sampling import phases_of
-from .waiting import SHARE, waiting
+from .waiting import SHARE, on_core, waiting
 
 IDLE = "waiting for an index"
 LASTED = 1.0  # seconds of a pass: in a shorter one the start of the workers is all there is
@@ -110,8 +110,6 @@ def _stream(worker: Process, passes: int) -> Stream | None:
 
 
 def _side_by_side(evidence: Evidence, main: Process, streams: list[Stream]) -> int:
-    known = [one for stream in streams for one in stream.worker.fetching if one.cpu.count]
-    wall = sum(one.fetches.total for one in known)
-    computing = wall and sum(one.cpu.mean * one.fetches.count for one in known) >= ON_PROCESSOR * wall
+    computing = (on_core([one for stream in streams for one in stream.worker.fetching]) or 0.0) >= ON_PROCESSOR
     host = host_of(evidence, main)
     return min(len(streams), host.cpus or len(streams)) if computing and host is not None else len(streams)

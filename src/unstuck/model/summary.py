@@ -14,7 +14,8 @@ def summary(evidence: Evidence) -> str:
         return ""
     longest = max(mains, key=lambda one: (one.optimizer_steps > 0, sum(map(_looped, _loops(one)))))
     loops = _loops(longest)
-    steps = max(longest.optimizer_steps, sum(one.optimizer_steps for one in loops))
+    # Two loaders that are gone through at once both count a step that is made meanwhile.
+    steps = longest.optimizer_steps or sum(one.optimizer_steps for one in loops)
     done = many(steps, "step") if steps else many(sum(one.batches for one in loops), "batch")
     looped = sum(map(_looped, loops))
     return f"{done} in {duration(looped)}" if looped else done

@@ -18,7 +18,7 @@ class Shared(msgspec.Struct, frozen=True, omit_defaults=True):
 class Threads(msgspec.Struct, frozen=True, omit_defaults=True):
     """When the first pass over a loader began."""
 
-    variables: dict[str, str] = {}  # that are set, of those that thread pools follow
+    variables: dict[str, str] = {}  # that are set, of those that thread pools follow, and CUDA_VISIBLE_DEVICES
     by_launcher: list[str] = []  # those of them that torchrun has set, and nobody before it
     threads: int | None = None  # with which torch computes
     shared: list[Shared] = []

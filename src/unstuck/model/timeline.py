@@ -6,23 +6,26 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from .beginning import Step
+from .between import COMPILE
 from .evidence import Evidence
 from .feeding import feeding, on_the_way
+from .first_batch import ABOUT_TO, WAITS
 from .passing_over import in_words, passing_over
 from .phrases import duration, many, short, size
-from .questions import host_of, workers_of
+from .questions import host_of
 from .recorded import Loader, Process
 from .sources import Source
 from .worker_start import worker_start
 
-INTERPRETER, IMPORTS, MODEL, LOADER, WORKERS = "interpreter", "imports", "model", "loader", "workers"
+INTERPRETER, IMPORTS, MODEL, WORKERS = "interpreter", "imports", "model", "workers"
 FIRST_SAMPLE, FIRST_BATCH, FIRST_STEP, OWN = "first sample", "first batch", "first step", "own code"
 # Seconds that are usual for a training of some size. Only reading and tokenising have no such number: it depends on the
 # data, and on what has to be there before the first batch is.
-USUAL = {INTERPRETER: 2.0, IMPORTS: 15.0, MODEL: 10.0, LOADER: 5.0, WORKERS: 5.0, FIRST_STEP: 60.0}
+USUAL = {INTERPRETER: 2.0, IMPORTS: 15.0, MODEL: 10.0, WORKERS: 5.0, FIRST_STEP: 60.0}
 APART = 0.3  # seconds between two stretches that deserve a line of their own
 MUCH = 0.3  # of a run: a start that takes so much of it, and
 LONG = 60.0  # seconds, is worth telling though all is well
+WHOLE = 0.9  # of the time from its first beginning to its last end: then calls of one line are one stretch
 MANY_RANKS = 8  # whose way is told
 
 
@@ -36,7 +39,7 @@ class Mark(NamedTuple):
 
 
 def timeline(evidence: Evidence) -> list[Step]:
-    return [step for main in evidence.mains()[:MANY_RANKS] for step in _of(evidence, main)]
+    return [step for main in evidence.mains()[:MANY_RANKS] for step in of_process(evidence, main)]
 
 
 def way_to_first_step(step: Step) -> str:
@@ -52,17 +55,23 @@ def matters(steps: list[Step], ran: float) -> bool:
     return any(one.going_on for one in steps) or (taken >= LONG and taken >= MUCH * ran)
 
 
-def _of(evidence: Evidence, main: Process) -> Iterator[Step]:
+def of_process(evidence: Evidence, main: Process) -> Iterator[Step]:
     marks = sorted(_marks(evidence, main), key=lambda one: one.ended)
     at = main.started if main.started is not None else main.opened
     for mark in marks:
         began = max(at, mark.began) if mark.began is not None else at
         if began - at >= APART:
             yield Step(main.rank, OWN, round(at, 3), round(began - at, 3), told=_between(main, at, began))
-        elif mark.began is None or began < at + APART:
+        else:
             began = at
-        lasted = round(max(mark.ended - began, 0.0), 3)
-        yield Step(main.rank, mark.name, round(began, 3), lasted, told=_usual(mark, began))
+        if mark.name != OWN:
+            lasted = round(max(mark.ended - began, 0.0), 3)
+            yield Step(main.rank, mark.name, round(began, 3), lasted, told=_usual(mark, began))
+        elif mark.ended - began >= APART:
+            told = "; ".join(one for one in (mark.told, _between(main, began, mark.ended)) if one)
+            yield Step(main.rank, OWN, round(began, 3), round(mark.ended - began, 3), told=told)
+        else:
+            continue  # too short to be told: it belongs to what comes next
         at = max(mark.ended, at)
     given = any(one.batches > 1 for one in main.loaders) and not passing_over(main)
     if main.first_step is None and not main.optimizer_steps and not given:
@@ -76,10 +85,13 @@ def _usual(mark: Mark, began: float) -> str:
 
 
 def _marks(evidence: Evidence, main: Process) -> Iterator[Mark]:
-    if main.started is not None:
+    if main.imported is not None and main.imported <= main.opened:  # a child that was spawned is recorded later
+        yield Mark(IMPORTS, main.started, main.imported, "Python, and all imports up to torch")
+    elif main.started is not None:
         yield Mark(INTERPRETER, main.started, main.opened, "Python, and what is imported before torch")
-    if main.imported is not None:
+    if main.imported is not None and main.imported > main.opened:
         yield Mark(IMPORTS, main.opened, main.imported, "import torch")
+    yield from _calls(main)
     model = main.model
     if model is not None and (main.first_step is None or model.ended <= main.first_step):
         counted = f"{model.elements:,} parameters in {many(model.parameters, 'tensor')}"
@@ -91,6 +103,16 @@ def _marks(evidence: Evidence, main: Process) -> Iterator[Mark]:
         yield Mark(FIRST_STEP, None, main.first_step, f"parameters on {main.device}" if main.device else "")
 
 
+def _calls(main: Process) -> Iterator[Mark]:
+    """Calls that are timed by themselves, such as wandb.init, if all of them were before the first step."""
+    until = main.first_step if main.first_step is not None else main.last_sign
+    for one in main.calls:
+        lasted = one.last - one.at
+        whole = one.timing.count and one.timing.total >= max(WHOLE * lasted, APART)
+        if whole and one.since is None and one.last <= until and one.what != COMPILE:
+            yield Mark(one.name or one.what, one.at, one.last, f"at {short(one.where)}" if one.where else "")
+
+
 def first_loader(main: Process) -> Loader | None:
     """The loader that was asked for a batch first; if none was, the one that was made first."""
     begun = [one for one in main.loaders if one.began is not None]
@@ -100,31 +122,45 @@ def first_loader(main: Process) -> Loader | None:
 
 
 def _loader_marks(evidence: Evidence, main: Process, loader: Loader) -> Iterator[Mark]:
+    """What the main thread does for it: what workers do beside code of the user's holds nobody up."""
     if loader.made is not None:
-        yield Mark(LOADER, None, loader.made, f"made at {short(loader.created)}" if loader.created else "")
-    ready = _ready(loader)
-    if loader.began is None or ready is None:
+        at = f" at {short(loader.created)}" if loader.created else ""
+        yield Mark(OWN, None, loader.made, f"until a loader was made{at}")
+    made, asked = _iterator_made(loader), _asked(loader)
+    if loader.began is None or made is None or asked is None:
         return
     workers = worker_start(evidence, main, loader)
-    if workers is not None:
-        ready = max(ready, loader.began + workers.seconds)
-    if loader.num_workers or ready - loader.began >= APART:
+    apart = asked - made >= APART  # something else was done before a batch was asked for
+    ready = asked if workers is None else workers.ready if apart else loader.began + workers.seconds
+    if loader.num_workers or made - loader.began >= APART:
         most = f"most of it {workers.most}" if workers is not None and workers.seconds >= APART else ""
         told = "; ".join(one for one in (_started(loader), most) if one)
-        yield Mark(WORKERS, loader.began, ready, told)
+        yield Mark(WORKERS, loader.began, made if apart else max(ready, asked), told)
+        if apart and ready - asked >= APART:
+            yield Mark(WORKERS, asked, min(ready, loader.first_at or ready), told)
     sample = _first_sample(evidence, main, loader)
-    if sample is not None and (loader.first_at is None or sample <= loader.first_at):
-        yield Mark(FIRST_SAMPLE, None, max(sample, ready))
+    if sample is not None and asked < sample <= (loader.first_at or sample):
+        yield Mark(FIRST_SAMPLE, max(ready, asked), max(sample, ready))
     if loader.first_at is not None:
         looks = f"{loader.first_shapes} on {loader.first_device}" if loader.first_device else loader.first_shapes
-        yield Mark(FIRST_BATCH, None, loader.first_at, looks)
+        yield Mark(FIRST_BATCH, asked, loader.first_at, looks)
 
 
-def _ready(loader: Loader) -> float | None:
-    """When its iterator was there: the first batch was asked for right after."""
+def _iterator_made(loader: Loader) -> float | None:
+    """When the iterator of its first pass was there, workers included."""
+    if loader.began is None:
+        return None
+    if loader.starts.count:
+        made = loader.began + loader.starts.mean
+        return made if not loader.first or loader.first_at is None else min(made, loader.first_at - loader.first[0])
+    return loader.first_at - loader.first[0] if loader.first_at is not None and loader.first else None
+
+
+def _asked(loader: Loader) -> float | None:
+    """When its first batch was asked for: right after, or once something else was done."""
     if loader.first_at is not None and loader.first:
         return loader.first_at - loader.first[0]
-    return loader.began + loader.starts.mean if loader.began is not None and loader.starts.count else None
+    return max(loader.now_since, _iterator_made(loader) or 0.0) if loader.now == WAITS else _iterator_made(loader)
 
 
 def _started(loader: Loader) -> str:
@@ -136,7 +172,7 @@ def _started(loader: Loader) -> str:
 
 
 def _first_sample(evidence: Evidence, main: Process, loader: Loader) -> float | None:
-    loading = workers_of(evidence, main, loader) if loader.num_workers else [main]
+    loading = evidence.workers_of(main, loader) if loader.num_workers else [main]
     return min((one.first_sample for one in loading if one.first_sample is not None), default=None)
 
 
@@ -172,11 +208,11 @@ def _stands(evidence: Evidence, main: Process) -> tuple[str, str]:
     loader = first_loader(main)
     if main.started is not None and main.imported is None and main.threads_at_fork is None and not main.loaders:
         return IMPORTS, ""
-    if loader is None or loader.began is None:
+    if loader is None or loader.began is None or loader.now == ABOUT_TO:
         return OWN, ""
     if loader.first_at is not None:
         return FIRST_STEP, ""
-    if _ready(loader) is None:
+    if _iterator_made(loader) is None:
         return WORKERS, _started(loader)
     sample = _first_sample(evidence, main, loader)
     return (FIRST_SAMPLE if sample is None else FIRST_BATCH), _loaded(evidence, main, loader)
@@ -184,7 +220,7 @@ def _stands(evidence: Evidence, main: Process) -> tuple[str, str]:
 
 def _loaded(evidence: Evidence, main: Process, loader: Loader) -> str:
     """They are counted with each batch."""
-    loading = workers_of(evidence, main, loader) if loader.num_workers else [main]
+    loading = evidence.workers_of(main, loader) if loader.num_workers else [main]
     samples = sum(one.samples for process in loading for one in process.fetching)
     if not samples and any(one.first_sample is not None for one in loading):
         return "samples come, but no batch is complete"

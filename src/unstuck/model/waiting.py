@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from .evidence import Evidence
-from .questions import workers_of
 from .recorded import Fetching, Handed, Loader, Process
 
 SHARE = 0.3  # of looping: a GPU busy less than 70 % of the time is the usual mark of a loader that does not keep up
@@ -61,7 +60,35 @@ def fetching(evidence: Evidence, main: Process, loader: Loader) -> list[Fetching
     """What loading cost each process that did it: the workers, or the main process itself."""
     if loader.num_workers == 0:
         return [one for one in main.fetching if one.loader == loader.number]
-    return [one for worker in workers_of(evidence, main, loader) for one in worker.fetching]
+    return [one for worker in evidence.workers_of(main, loader) for one in worker.fetching]
+
+
+def computed(load: Fetching) -> float:
+    """Seconds of CPU time that its fetches took, by those of them whose CPU time was measured."""
+    if load.cpu.count and load.cpu_of.total:
+        return min(load.cpu.total / load.cpu_of.total, 1.0) * load.fetches.total
+    return load.cpu.mean * load.fetches.count  # an older recording: how long just those took is not known
+
+
+def on_core(fetching: list[Fetching]) -> float | None:
+    """Which part of the time of fetching was CPU time. None: it was not measured."""
+    known = [one for one in fetching if one.cpu.count]
+    total = sum(one.fetches.total for one in known)
+    return min(sum(computed(one) for one in known) / total, 1.0) if total else None
+
+
+class Spread(NamedTuple):
+    """What a time went into, in shares."""
+
+    computing: float
+    queued: float  # ready to run, without a CPU core
+    blocked: float  # asleep, or waiting for a file, a lock, another process
+
+
+def spread(computing: float, queueing: float | None) -> Spread:
+    """`queueing`: seconds without a core for each second of computing; None: the kernel was not asked."""
+    queued = min(computing * (queueing or 0.0), 1.0 - computing)
+    return Spread(computing, queued, 1.0 - computing - queued)
 
 
 def typical(fetching: list[Fetching]) -> Handed | None:

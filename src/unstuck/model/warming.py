@@ -11,7 +11,7 @@ from .first_batch import First
 from .glancing import glances_of
 from .phrases import duration, many, short
 from .places import Place
-from .questions import is_users, workers_of
+from .questions import is_users
 from .recorded import Process
 from .standing import main_stack
 
@@ -53,7 +53,7 @@ def _met(evidence: Evidence, main: Process, first: First) -> tuple[list[tuple[Pl
         looks = glances_of(evidence, main, first.began, first.began + first.seconds)
         return _common(looks), len(looks)
     found = []
-    for worker in () if first.came else workers_of(evidence, main, loader):
+    for worker in () if first.came else evidence.workers_of(main, loader):
         stack = main_stack(evidence, worker.pid)
         inside = fetch_of(stack) if stack is not None else None
         at = place(user_frame(inside[1])) if inside is not None else None

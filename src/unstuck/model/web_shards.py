@@ -39,9 +39,8 @@ def newest(process: Process) -> Shards | None:
 
 def readers(evidence: Evidence, main: Process) -> list[Process]:
     """The processes of one rank that go through shards: its workers, and itself where it has none."""
-    own = [one for one in evidence.recording or () if one.node == main.node and one.role == "worker"]
-    pids = {pid for loader in main.loaders for pid in loader.pids}
-    return [one for one in [main, *(each for each in own if each.pid in pids)] if newest(one) is not None]
+    workers = [worker for loader in main.loaders for worker in evidence.workers_of(main, loader)]
+    return [process for process in [main, *workers] if newest(process) is not None]
 
 
 def crew_size(main: Process, loader: Loader | None) -> tuple[int, int]:

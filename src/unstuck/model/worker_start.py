@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from .evidence import Evidence
-from .questions import workers_of
 from .recorded import Loader, Process
 
 INIT = "worker_init_fn"
@@ -19,6 +18,7 @@ class WorkerStart(NamedTuple):
     workers: list[Process]
     parts: dict[str, float]  # seconds: making them, of all together; the others, of the slowest worker
     going_on: bool  # one of them is not ready yet
+    ready: float  # when the last of them was, waited for or not
 
     @property
     def most(self) -> str:
@@ -28,7 +28,7 @@ class WorkerStart(NamedTuple):
 def worker_start(evidence: Evidence, main: Process, loader: Loader) -> WorkerStart | None:
     """None: there are none, or nothing is recorded of them."""
     began = loader.began
-    known = [one for one in workers_of(evidence, main, loader) if one.started is not None]
+    known = [one for one in evidence.workers_of(main, loader) if one.started is not None]
     if began is None or not known or loader.num_workers < 1:
         return None
     workers = sorted(known, key=lambda one: one.started or 0.0)[: loader.num_workers]
@@ -42,7 +42,8 @@ def worker_start(evidence: Evidence, main: Process, loader: Loader) -> WorkerSta
         UNPACKING: max(one.opened - _imported(one) for one in workers),
         PREPARING: max(_ready(one) - one.opened for one in workers),
     }
-    return WorkerStart(max(min(ready - began, held_up), 0.0), workers, parts, any(_prepares(one) for one in workers))
+    going_on = any(_prepares(one) for one in workers)
+    return WorkerStart(max(min(ready - began, held_up), 0.0), workers, parts, going_on, ready)
 
 
 def _imported(worker: Process) -> float:

@@ -21,6 +21,8 @@ BY_DESCRIPTOR = {
 }  # fmt: skip
 BY_PATH = {"open": 0, "openat": 1, "newfstatat": 1}  # which argument is the path
 PATH_MAX = 4096
+P_PID = 1  # waitid's way to say that one process is waited for
+TRACKERS = ("multiprocessing.resource_tracker", "multiprocessing.semaphore_tracker")
 PATIENCE = 5.0  # seconds for a file system to answer as another user
 
 
@@ -31,7 +33,7 @@ def awaited(pid: int, call: Call, family: Iterable[int]) -> Awaited | None:
     if call.name in BY_PATH:
         return _path(pid, call.arguments[BY_PATH[call.name]])
     if call.name in ("wait4", "waitid"):
-        return _children(pid, family)
+        return _children(pid, family, _named_child(call))
     found = [one for fd in polled(pid, call) if (one := _behind(pid, fd, family)) is not None]
     return min(found, key=_telling, default=None)
 
@@ -106,11 +108,20 @@ def _path(pid: int, address: int) -> Awaited | None:
     return Awaited(kind=kind, name=path)
 
 
-def _children(pid: int, family: Iterable[int]) -> Awaited | None:
+def _named_child(call: Call) -> int:
+    """The pid that wait4 or waitid was given; 0: it waits for any of them."""
+    first, second = (argument & 0xFFFFFFFF for argument in call.arguments[:2])
+    named = first if call.name == "wait4" else second if first == P_PID else 0
+    return named if named < 1 << 31 else 0  # a negative number is a process group
+
+
+def _children(pid: int, family: Iterable[int], named: int) -> Awaited | None:
+    """The one that is waited for, where the call says which; else all but those that multiprocessing keeps beside."""
     found = [one for one in family if (seen := kernel.stat(one)) is not None and seen.parent == pid]
     if not found:
         return None
-    held = [holder(one) for one in found[:ENOUGH]]
+    held = [holder(one) for one in ([named] if named in found else found[:ENOUGH])]
+    held = [one for one in held if not any(part in one.command for part in TRACKERS)] or held
     return Awaited(kind="child", name=held[0].command or f"pid {held[0].pid}", holders=held)
 
 

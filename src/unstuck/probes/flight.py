@@ -60,7 +60,11 @@ def added(evidence: Evidence, answers: Answers) -> Evidence:
     """With what each has told, or the reason at each that did not answer."""
     if not (answers.told or answers.refused) or evidence.recording is None:
         return evidence
-    recording = [_added(one, answers, evidence.run.started) for one in evidence.recording]
+    here = os.uname().nodename
+    recording = [
+        _added(process, answers, evidence.run.started) if process.node == here else process
+        for process in evidence.recording
+    ]
     return msgspec.structs.replace(evidence, recording=recording)
 
 
@@ -71,7 +75,7 @@ def _added(process: Process, answers: Answers, started: float) -> Process:
         process = msgspec.structs.replace(process, trace_refused=reason)
     if answer is None or not process.alive:
         return process
-    shifted = [msgspec.structs.replace(one, at=round(one.at - started, 4)) for one in answer.collectives]
+    shifted = [msgspec.structs.replace(one, at=round(one.at - started, 6)) for one in answer.collectives]
     return msgspec.structs.replace(process, collectives=shifted, traced=round(answer.at - started, 3))
 
 

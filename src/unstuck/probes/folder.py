@@ -27,6 +27,7 @@ EXITS = {f.EXIT_REAPED: "reaped", f.EXIT_PEEKED: "peeked"}
 LARGEST_RUN = 8 << 20  # bytes of run.json: a command line is at most two of them
 MOST = 10_000  # recordings: of 1,000 ranks with eight workers each
 TOLD = 20  # files that are named one by one as left out
+Key = tuple[str, int, float]  # node, pid, and when its recording began
 
 
 class Recorded(msgspec.Struct, frozen=True):
@@ -111,18 +112,23 @@ class Found:
         return [*self._left_out, f"{more:,} more files were left out"] if more > 0 else self._left_out
 
 
+def _key(process: Process) -> Key:
+    """A pid is given to one process after another: when its recording began tells them apart."""
+    return process.node, process.pid, process.opened
+
+
 def recordings_of(folder: Path, run: Run) -> Recorded:
     processes: list[Process] = []
     exits: list[Exit] = []
-    waits: dict[tuple[str, int, int], Waits] = {}
-    paths: dict[tuple[str, int], Path] = {}
+    waits: dict[tuple[Key, int], Waits] = {}
+    paths: dict[Key, Path] = {}
     found = Found(folder)
     for path in found.paths:
         try:
             facts = Facts(Recording(path), run.started)
             process = facts.process()
-            noted = [_exit(facts, one, process.pid) for one in facts.noted(f.Kind.EXIT)]
-            waits |= {(process.node, process.pid, number): one for number, one in _waits(facts, process)}
+            noted = [_exit(facts, one, process) for one in facts.noted(f.Kind.EXIT)]
+            waits |= {(_key(process), number): one for number, one in _waits(facts, process)}
         except Unfinished:
             continue
         except UserError as error:
@@ -134,9 +140,13 @@ def recordings_of(folder: Path, run: Run) -> Recorded:
         for reason in facts.left_out:
             found.leave_out(reason)
         processes.append(process)
-        paths[process.node, process.pid] = path
+        paths[_key(process)] = path
         exits += noted
-    processes = [_with_spikes(one, waits, processes, paths) for one in processes] if waits else processes
+    if waits:
+        children: dict[tuple[str, int], list[Process]] = {}
+        for process in processes:
+            children.setdefault((process.node, process.parent), []).append(process)
+        processes = [_with_spikes(process, waits, children, paths) for process in processes]
     processes = _with_ranks(processes)
     return Recorded(processes=processes, exits=exits, unreadable=found.told())
 
@@ -162,30 +172,31 @@ def _waits(facts: Facts, process: Process) -> list[tuple[int, Waits]]:
 
 def _with_spikes(
     main: Process,
-    waits: dict[tuple[str, int, int], Waits],
-    processes: list[Process],
-    paths: dict[tuple[str, int], Path],
+    waits: dict[tuple[Key, int], Waits],
+    children: dict[tuple[str, int], list[Process]],
+    paths: dict[Key, Path],
 ) -> Process:
     """What its loaders' long waits were for stands in the recordings of their workers."""
 
     def reading(worker: Process) -> Recording | None:
         try:
-            return Recording(paths[worker.node, worker.pid])
+            return Recording(paths[_key(worker)])
         except (Unfinished, UserError):
             return None
 
     def added(loader: Loader) -> Loader:
-        found = waits.get((main.node, main.pid, loader.number))
+        found = waits.get((_key(main), loader.number))
         if found is None:
             return loader
-        mine = [one for one in processes if (one.node, one.parent) == (main.node, main.pid)]
+        mine = children.get((main.node, main.pid), [])
         return with_spikes(loader, found, [one for one in mine if one.pid in loader.pids], reading)
 
     return msgspec.structs.replace(main, loaders=[added(one) for one in main.loaders])
 
 
-def _exit(facts: Facts, record: list[int], by: int) -> Exit:
+def _exit(facts: Facts, record: list[int], by: Process) -> Exit:
     status = record[f.R_B]
     signed = status - (1 << 64) if status >> 63 else status
     at = facts.at(record[f.R_START])
-    return Exit(pid=record[f.R_A], status=signed, at=at, how=EXITS.get(record[f.R_C], "reaped"), by=by)
+    how = EXITS.get(record[f.R_C], "reaped")
+    return Exit(pid=record[f.R_A], status=signed, at=at, how=how, by=by.pid, node=by.node)

@@ -117,7 +117,7 @@ def _memory_of(pid: int, closely: bool, apart: bool) -> Memory | None:
         return None
     seen = Memory(
         pid=pid,
-        private=found["RssAnon"] * 1024,
+        anonymous=found["RssAnon"] * 1024,
         files=found.get("RssFile", 0) * 1024,
         shared=found.get("RssShmem", 0) * 1024,
     )
@@ -129,7 +129,7 @@ def _memory_of(pid: int, closely: bool, apart: bool) -> Memory | None:
         seen,
         descriptors=count(pid),
         threads=found.get("Threads"),
-        own=_own(pid) if apart and seen.private >= LARGE else None,
+        own=_own(pid) if apart and seen.anonymous >= LARGE else None,
         preempted=found.get("nonvoluntary_ctxt_switches"),
         cpu=round(used.cpu, 2) if used is not None else None,
         main_cpu=round(main_cpu, 3),

@@ -46,7 +46,7 @@ def look(folder: Path) -> Journals:
         begins = [one for one in lines if isinstance(one, Begin)]
         if not begins:
             continue
-        exits += [one.exit for one in lines if isinstance(one, Gone)]
+        exits += [msgspec.structs.replace(one.exit, node=begins[0].node) for one in lines if isinstance(one, Gone)]
         hosts.append(_host(begins[0], lines, folder))
     return Journals(hosts, exits, unreadable)
 
@@ -76,14 +76,16 @@ def _host(begin: Begin, lines: list[Line], folder: Path) -> Host:
 
 
 def _thinned(samples: list[Sample]) -> list[Sample]:
-    """Those that were looked at closely come first among the older ones."""
+    """Those that were looked at closely come first among the older ones. When an OOM kill was counted stays known."""
     older, newest = samples[:-KEPT], samples[-KEPT:]
     if len(older) <= KEPT:
         return samples
-    close = [one for one in older if any(process.threads for process in one.processes)]
-    older = close if len(close) >= KEPT else older
-    spread = [older[number * len(older) // KEPT] for number in range(KEPT)]
-    return [samples[0], *spread[1:], *newest]
+    close = [number for number, one in enumerate(older) if any(process.threads for process in one.processes)]
+    some = close if len(close) >= KEPT else range(len(older))
+    kept = {0, *(some[number * len(some) // KEPT] for number in range(1, KEPT))}
+    killed = [number for number in range(1, len(older)) if older[number].oom_kills != older[number - 1].oom_kills]
+    kept |= {near for number in killed[-KEPT:] for near in (number - 1, number)}
+    return [*(older[number] for number in sorted(kept)), *newest]
 
 
 def _holds_lock(folder: Path, begin: Begin) -> bool | None:

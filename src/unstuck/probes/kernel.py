@@ -56,7 +56,7 @@ class Status(msgspec.Struct, frozen=True):
     """Memory by kind and the like."""
 
     uid: int = 0
-    private: int = 0
+    anonymous: int = 0
     files: int = 0
     shared: int = 0
     traced_by: int = 0
@@ -87,7 +87,7 @@ def status(pid: int, tid: int | None = None) -> Status:
     slept, preempted = (_number(found, one) for one in ("voluntary_ctxt_switches", "nonvoluntary_ctxt_switches"))
     return Status(
         uid=_number(found, "Uid"),
-        private=_number(found, "RssAnon") * 1024,
+        anonymous=_number(found, "RssAnon") * 1024,
         files=_number(found, "RssFile") * 1024,
         shared=_number(found, "RssShmem") * 1024,
         traced_by=_number(found, "TracerPid"),

@@ -42,7 +42,7 @@ class _Watched:
         self.again: dict[str, int] = {}
         self.sizes: dict[str, int] = {}
         self.furthest: dict[str, tuple[int, float]] = {}  # position, and when it was reached
-        self.private: list[tuple[float, int]] = []
+        self.anonymous: list[tuple[float, int]] = []
 
     def look(self) -> None:
         now, at = _open_files(self.pid), time.monotonic()
@@ -56,8 +56,8 @@ class _Watched:
                 if not known:
                     self.sizes[one.path] = _size(self.pid, fd)
         self.open = now
-        if not self.private or at - self.private[-1][0] >= SIZED:
-            self.private.append((at, kernel.status(self.pid).private))
+        if not self.anonymous or at - self.anonymous[-1][0] >= SIZED:
+            self.anonymous.append((at, kernel.status(self.pid).anonymous))
 
     def rounds(self, samples: list[Sampled]) -> Rounds | None:
         """None: it has ended."""
@@ -65,8 +65,8 @@ class _Watched:
         if now is None or self.first is None:
             return None
         half = (self.began + time.monotonic()) / 2
-        early = [size for at, size in self.private if at <= half]
-        late = [size for at, size in self.private if at > half]
+        early = [size for at, size in self.anonymous if at <= half]
+        late = [size for at, size in self.anonymous if at > half]
         most = sorted(self.again, key=lambda path: -self.again[path])[:FILES]
         return Rounds(
             seconds=round(now.at - self.first.at, 3),

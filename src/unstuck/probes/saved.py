@@ -42,7 +42,8 @@ def _found(one: Saved, *, ends: bool) -> Saved:
         path = _renamed(one.path, one.inode) or ""
         size = size_of(path) if path else None
     whole = _is_whole(path, size, one.size) if ends and size is not None and not one.how else None
-    return msgspec.structs.replace(one, there=size is not None, size_now=size, whole=whole)
+    name = path if size is not None else one.path  # it was written beside, and renamed
+    return msgspec.structs.replace(one, path=name, there=size is not None, size_now=size, whole=whole)
 
 
 def size_of(path: str) -> int | None:

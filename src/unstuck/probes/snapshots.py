@@ -39,17 +39,16 @@ def added(evidence: Evidence, folder: Path) -> Evidence:
         told = left_out(newest or folder, error)
         evidence = msgspec.structs.replace(evidence, unreadable=[*evidence.unreadable, told])
         taken = None
-    if (
-        taken is None
-        or taken.stall is None
-        or (evidence.recording is None and evidence.run.status == 0)  # nothing tells its progress, but it got through
-        or _progress(evidence) != _progress(taken)
-    ):
+    if taken is None or taken.stall is None or _over(evidence, taken) or _progress(evidence) != _progress(taken):
         watched = bool(evidence.host) and all(host.watcher_ended for host in evidence.host or ())
         return msgspec.structs.replace(evidence, processes=[], stacks=[]) if watched else evidence
-    return msgspec.structs.replace(
-        evidence, processes=taken.processes, stacks=taken.stacks, gpus=taken.gpus, stall=taken.stall
-    )
+    known = {name: getattr(taken, name) for name in ("processes", "stacks", "gpus", "stall", "looked_at")}
+    return msgspec.structs.replace(evidence, **known)
+
+
+def _over(evidence: Evidence, taken: Evidence) -> bool:
+    """The run got through, and nothing tells its progress, or the look has seen nothing: it was about to end."""
+    return evidence.run.status == 0 and (evidence.recording is None or not taken.stacks)
 
 
 def _taken(path: Path) -> Evidence | None:
@@ -57,10 +56,10 @@ def _taken(path: Path) -> Evidence | None:
     return taken if isinstance(taken, Evidence) else None
 
 
-def _progress(evidence: Evidence) -> dict[int, list[object]]:
+def _progress(evidence: Evidence) -> dict[tuple[str, int], list[object]]:
     """What each rank has done so far. Its end, and what an exception leaves behind, are none of it."""
     return {
-        one.pid: [one.optimizer_steps, *(loader.batches for loader in one.loaders), *_before_the_first(one)]
+        (one.node, one.pid): [one.optimizer_steps, *(loader.batches for loader in one.loaders), *_before_the_first(one)]
         for one in evidence.recording or ()
         if one.role in ("main", "launcher", "worker") and (one.role != "worker" or one.progress or one.first_sample)
     }

@@ -32,13 +32,14 @@ KEPT = {
     "torch/utils/data/_utils/worker.py": ("worker_id", "num_workers"),
     "torch/utils/data/_utils/fetch.py": ("idx", "possibly_batched_index"),
     "torch/utils/cpp_extension.py": ("build_directory",),
-    "filelock": ("lock_filename",),
+    "filelock": ("lock_filename", "self"),
     "torch/multiprocessing/spawn.py": ("i",),
     "torch/distributed/rendezvous.py": ("hostname", "port", "rank", "world_size"),
     "torch/distributed/distributed_c10d.py": ("rank", "world_size", "init_method"),
     "loops/evaluation_loop.py": ("batch_idx",),  # of Lightning
     "transformers/trainer.py": ("epoch", "step"),
 }
+SHOWN = 128  # characters of a local variable that py-spy shows, times how often it is asked for locals
 RANKS = ("rank", "local_rank", "global_rank")  # and these of anybody's, where they are plain numbers
 
 
@@ -170,6 +171,20 @@ def _read(program: str, pid: int, how: tuple[str, ...]) -> Said:
         if attempt == ATTEMPTS - 1 or not why.startswith(UNCLEAR):
             return Said(refused=why)
     return Said(ended.stdout)
+
+
+def whole_local(pid: int, file: str, name: str, longest: int) -> str:
+    """A local variable of a call in such a file, as py-spy shows it, that long if need be. Empty: it is not there."""
+    program = py_spy()
+    more = ("--locals",) * (longest // SHOWN)
+    said = _read(program, pid, ("--nonblocking", *more)) if program is not None else Said()
+    found = [one for one in threads(said.answer) if one.tid == pid] if said.answer else []
+    frames = [frame for stack in found for frame in stack.calls if file in frame.file]
+    return next((frame.locals[name] for frame in frames if name in frame.locals), "")
+
+
+def is_cut(shown: str, longest: int = SHOWN) -> bool:
+    return len(shown) >= longest and shown.endswith(("...", '..."', "...'"))
 
 
 def command(program: str, pid: int, *how: str) -> list[str]:

@@ -42,6 +42,9 @@ def of_process(facts: Begun) -> dict[str, Any]:
         "stages": _by_name(facts, Kind.STAGE),
         "staged": facts.totals.get((Kind.STAGE, 0), [0])[0] / 1e9,
         "stage_cpu": _by_name(facts, Kind.STAGE_CPU),
+        "stage_cpu_of": _by_name(facts, Kind.STAGE_TIMED),
+        "stage_read": _bytes(facts, Kind.STAGE_READ),
+        "stage_fetched": _bytes(facts, Kind.STAGE_FETCHED),
         "slowest": _slowest(facts),
     }
 
@@ -117,6 +120,12 @@ def _began(facts: Begun, number: int, since: int) -> float | None:
 def _by_name(facts: Begun, kind: int) -> dict[str, Timing]:
     keys = [key for known, key in facts.totals if known == kind and key]
     return {facts.recording.string(key): facts.timing(kind, key) for key in keys}
+
+
+def _bytes(facts: Begun, kind: int) -> dict[str, int]:
+    return {
+        facts.recording.string(key): total[0] for (known, key), total in facts.totals.items() if known == kind and key
+    }
 
 
 def _slowest(facts: Begun) -> list[Slowest]:

@@ -51,7 +51,7 @@ def _collective(one: _Entry, run_started: float) -> Collective:
     return Collective(
         sequence=one.sequence,
         operation=one.operation.partition(":")[2] or one.operation,
-        at=round(one.created / 1e9 - run_started, 4),
+        at=round(one.created / 1e9 - run_started, 6),
         finished=one.retired or one.state == "completed",
         group="" if any(name in DEFAULT for name in one.group) else "/".join(one.group),
         sizes=[[size for size in shape if isinstance(size, int)] for shape in one.sizes if isinstance(shape, list)],

@@ -11,6 +11,7 @@ from ..safe_files import read_plain
 LARGEST = 16 << 20  # bytes: stacks of 100 threads are a fiftieth of that, and are asked for now and then
 FATAL = "Fatal Python error: "
 THREAD = re.compile(r"^(Current thread|Thread) 0x")
+OURS = "/unstuck/inside/"  # the recorder's own calls around the user's: nothing crashes in them
 FRAME = re.compile(r'^  File "(.*)", line (\d+) in (.*)$')
 
 
@@ -30,7 +31,7 @@ def crash_of(stacks: Path) -> tuple[list[Place], list[Place]]:
         if THREAD.match(line):
             newest = []
             crashed = newest if line.startswith("Current") else crashed
-        elif frame := FRAME.match(line):
+        elif (frame := FRAME.match(line)) and OURS not in frame[1]:
             newest.append(Place(frame[1], int(frame[2]), frame[3]))
     if crashed is not None:
         return crashed[::-1], []

@@ -126,7 +126,7 @@ class Facts:
             group=ranks.group(self),
             spans=ranks.spans(self),
             wrapped=wrapped(self),
-            phases=phases(self, known, self.at),
+            phases=phases(self, known, self.exactly),
             prepared=prepared(self),
             sources=sources(self),
             data_files=data_files(self),
@@ -149,6 +149,10 @@ class Facts:
 
     def at(self, moment: int) -> float:
         return round(self.recording.seconds(moment) - self.run_started, 3)
+
+    def exactly(self, moment: int) -> float:
+        """For what is compared with the Flight Recorder's times: a short step takes less than a millisecond."""
+        return round(self.recording.seconds(moment) - self.run_started, 6)
 
     def noted(self, kind: int, key: int | None = None) -> list[list[int]]:
         """Notes of one kind, in the order they were written."""
@@ -193,6 +197,7 @@ class Facts:
             "shutdowns": self.timing(Kind.SHUTDOWN, number),
             **self._skipped(number),
             "recent_waits": self._recent(number),
+            "arrived": self._arrived(number),
             "dataset_length": max((one[f.R_A] for one in lengths), default=0) - 1,
             "length": lengths[-1][f.R_B] - 1 if lengths else None,
             "failed": self.recording.string(failures[-1][f.R_B]) if failures else None,
@@ -230,6 +235,7 @@ class Facts:
             sample_times=self.timing(Kind.SAMPLE, number),
             collates=self.timing(Kind.COLLATE, number),
             cpu=self.timing(Kind.FETCH_CPU, number),
+            cpu_of=self.timing(Kind.FETCH_TIMED, number),
             idle=self.timing(Kind.IDLE, number),
             handovers=self.timing(Kind.HANDOVER, 0),
             now=PHASES.get(board.kind, "") if board else "",
@@ -257,6 +263,14 @@ class Facts:
             return []
         newest = rows[(rows[:, f.R_B] == rows[:, f.R_B].max()) & (rows[:, f.R_A] > 0)]
         return [round(one / 1e9, 6) for one in newest[-RECENT:, f.R_DURATION].tolist()]
+
+    def _arrived(self, number: int) -> list[tuple[int, float]]:
+        """Only a rank can be ahead of what it waits for."""
+        if self.recording.header[f.H_WORLD] < 2:
+            return []
+        rows = self.recording.events(Kind.WAIT, number)[-RECENT:]
+        came = rows[:, f.R_START] + rows[:, f.R_DURATION]
+        return [(of, self.exactly(at)) for of, at in zip(rows[:, f.R_B].tolist(), came.tolist(), strict=True)]
 
     def _thread_names(self) -> list[str]:
         text = self.recording.string(self.recording.header[f.H_FORK_NAMES])

@@ -55,8 +55,22 @@ def with_spikes(loader: Loader, waits: Waits, workers: list[Process], reading: O
     """`reading` opens a worker's recording again."""
     opened = [(one, found) for one in workers if (found := reading(one)) is not None]
     fetches = [(one, found, found.events(Kind.FETCH)) for one, found in opened]
-    spikes = [_spike(at, row, fetches) for at, row in waits.longest]
+    crews = [_crew(loader, workers, at) for at, _ in waits.longest]
+    spikes = [
+        _spike(at, row, [one for one in fetches if one[0].pid in crew])
+        for (at, row), crew in zip(waits.longest, crews, strict=True)
+    ]
     return msgspec.structs.replace(loader, spikes=spikes, spiked=waits.spiked, spiked_of=waits.looped)
+
+
+def _crew(loader: Loader, workers: list[Process], at: float) -> list[int]:
+    """Workers of the iterator that was waited for: the newest that were started by then. Those before it are gone."""
+    born = {one.pid: one.started if one.started is not None else one.opened for one in workers}
+    for end in range(len(loader.pids), 0, -loader.num_workers):
+        pids = loader.pids[max(end - loader.num_workers, 0) : end]
+        if min((born[pid] for pid in pids if pid in born), default=at + 1) <= at:
+            return pids
+    return []
 
 
 def _spike(at: float, row: list[int], fetches: list[tuple[Process, Recording, Words]]) -> Spike:

@@ -55,19 +55,18 @@ def tried(evidence: Evidence) -> list[Judgement]:
 
 
 def rank_findings(judgements: list[Judgement]) -> list[Finding]:
-    """Most important first. What a finding's rule outranks is its consequence."""
+    """Most important first. What a finding's rule outranks is its consequence, and what says itself `because_of` it."""
     rules = all_rules()
     found = [finding for judgement in judgements for finding in judgement.findings]
     present = {finding.rule for finding in found}
     ranked = []
     for finding in found:
-        above = _above(finding.rule, present)
+        above = [one for one in present if one == finding.because_of] + _above(finding.rule, present)
         if above and rules[finding.rule].fallback:
             continue
         root = _topmost(above, present) if above else None
-        ranked.append(
-            finding if root is None else msgspec.structs.replace(finding, role="consequence", because_of=root)
-        )
+        role = finding.role if root is None else "consequence"
+        ranked.append(msgspec.structs.replace(finding, role=role, because_of=root))
     return sorted([_with_worst_symptom(one, ranked) for one in ranked], key=_weight)
 
 
@@ -79,6 +78,8 @@ def _with_worst_symptom(finding: Finding, all_of_them: list[Finding]) -> Finding
     if finding.symptom == Symptom.STOPPED.value:
         return finding
     led_to = [one for one in all_of_them if one.because_of == finding.rule]
+    if any(one.symptom == Symptom.STOPPED.value for one in led_to):  # and if it did not go, it was killed
+        return finding
     worst = min([finding, *led_to], key=lambda one: Symptom(one.symptom).weight)
     return msgspec.structs.replace(finding, symptom=worst.symptom)
 
@@ -112,10 +113,19 @@ def _stands_alone(rule: Rule) -> bool:
 
 
 def _topmost(above: list[str], present: set[str]) -> str:
-    """The rule above all the others: one that no other of them outranks."""
-    return next((name for name in above if not _above(name, present)), above[0])
+    """The rule above all the others: one that no other outranks, of these or of those above these."""
+    seen, waiting = set(above), list(above)
+    for name in waiting:
+        further = _above(name, present)
+        if not further:
+            return name
+        waiting += [one for one in further if one not in seen]
+        seen.update(further)
+    return above[0]
 
 
-def _weight(finding: Finding) -> tuple[bool, int, float]:
+def _weight(finding: Finding) -> tuple[bool, int, float, float]:
+    """Of two that cost time, the one that costs more comes first. Without a share it is about the loop as a whole."""
     onset = finding.onset_s if finding.onset_s is not None else float("inf")
-    return finding.role != "root", Symptom(finding.symptom).weight, onset
+    share = finding.share if finding.share is not None else 1.0
+    return finding.role != "root", Symptom(finding.symptom).weight, onset, -share

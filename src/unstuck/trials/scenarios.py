@@ -7,6 +7,7 @@ import shlex
 import subprocess
 import sys
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
@@ -79,7 +80,14 @@ def scratch() -> tempfile.TemporaryDirectory[str]:
     return tempfile.TemporaryDirectory(prefix="unstuck-", ignore_cleanup_errors=True)
 
 
-def run(scenario: Scenario, base: Path, python: str = sys.executable, *, quiet: bool = True) -> Outcome:
+def run(
+    scenario: Scenario,
+    base: Path,
+    python: str = sys.executable,
+    *,
+    quiet: bool = True,
+    variables: Mapping[str, str] | None = None,
+) -> Outcome:
     """Run it for real and judge it; afterwards, if the scenario takes the watcher along."""
     if scenario.trial:
         return _try(scenario, base, python)
@@ -93,7 +101,7 @@ def run(scenario: Scenario, base: Path, python: str = sys.executable, *, quiet: 
         before = set(base.glob("*/run.json"))
         ended = subprocess.run(
             command,
-            env={**os.environ, "PYTHONUNBUFFERED": "1", "TMPDIR": temporary},
+            env={**os.environ, "PYTHONUNBUFFERED": "1", "TMPDIR": temporary, **(variables or {})},
             stdout=subprocess.PIPE if quiet else None,
             stderr=subprocess.STDOUT if quiet else None,
             text=True,
@@ -157,7 +165,7 @@ def judged(folder: Path) -> Report:
     return msgspec.json.decode(said, type=Report)
 
 
-def run_in_passing(scenario: Scenario) -> Outcome:
+def run_in_passing(scenario: Scenario, variables: Mapping[str, str] | None = None) -> Outcome:
     """The same in a folder that does not stay."""
     with tempfile.TemporaryDirectory(prefix="unstuck-") as base:
-        return run(scenario, Path(base))
+        return run(scenario, Path(base), variables=variables)

@@ -6,7 +6,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
 import msgspec
@@ -18,13 +18,15 @@ from .surroundings import surroundings
 
 
 @contextmanager
-def started(scenario: Scenario, python: str = sys.executable) -> Iterator[subprocess.Popen[bytes]]:
+def started(
+    scenario: Scenario, python: str = sys.executable, variables: Mapping[str, str] | None = None
+) -> Iterator[subprocess.Popen[bytes]]:
     """The scenario's process. Afterwards it is ended with everything it started."""
     with surroundings(scenario.surroundings) as around, scratch() as temporary:
         command = [*around.outside, *around.inside, *scenario.command(python)]
         process = subprocess.Popen(
             command,
-            env={**os.environ, "TMPDIR": temporary},
+            env={**os.environ, "TMPDIR": temporary, **(variables or {})},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,

@@ -15,6 +15,7 @@ from rich.text import Text
 
 from ..model.phrases import duration, line, percent, size
 from ..model.report import Activity, Finding, Report, Spent
+from ..model.trained import NOTHING
 from ..wording.printable import printable
 from ..wording.texts import every_text
 from .console import PrintableConsole, console_for, printable_report
@@ -69,15 +70,23 @@ def show(report: Report, console: Console, folder: str = "", more: tuple[str, ..
 
 
 def _is_plain(report: Report) -> bool:
-    """Healthy, and nothing else to tell."""
-    more = report.findings or report.notes or report.spent or report.not_checked
-    return report.state == "healthy" and not more and not any(one.live for one in report.activities)
+    """Healthy, and nothing else to tell; or it ended well, and nothing of a training was seen in it."""
+    live = any(one.live for one in report.activities) or any(one.going_on for one in report.start)
+    more = report.findings or report.notes or report.spent or live
+    healthy = report.state == "healthy" and not report.not_checked
+    return not more and (healthy or _is_no_training(report))
+
+
+def _is_no_training(report: Report) -> bool:
+    return report.state == "unknown" and len(report.unsettled) == 1 and report.unsettled[0].startswith(NOTHING)
 
 
 def _show_line(report: Report, console: Console, folder: str) -> None:
     """A run that is well deserves one line."""
-    parts = [report.summary, report.framework, _limit(report), _cost(report), folder]
-    line = Text.assemble(("unstuck", "bold"), " · ", ("healthy", "bold green"))
+    cost = "" if report.unsettled else _cost(report)
+    parts = [*(one.rstrip(".") for one in report.unsettled), report.summary, report.framework, _limit(report), cost]
+    parts.append(folder)
+    line = Text.assemble(("unstuck", "bold"), " · ", (report.state, f"bold {COLOURS[report.state]}"))
     line.append("".join(f" · {one}" for one in parts if one))
     console.print(line, soft_wrap=True)
 

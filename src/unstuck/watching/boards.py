@@ -17,6 +17,7 @@ AT_FIRST = 8  # board entries that are read; more where these are all in use
 GUARDS = 8 * f.WORD  # of each entry: its version and live words, which change with all that happens
 START = f.H_FIRST_SAMPLE + 1 - f.H_IMPORTED  # words of the header that change until the first sample is there
 LOADER = (Kind.LOADER, Kind.ITERATOR, Kind.WAIT, Kind.BODY, Kind.PASS_END, Kind.SHUTDOWN)
+BESIDE = (0, Kind.SAVE, Kind.COMPILED, Kind.CALL)  # what comes now and then, whatever the loop does
 PHASES = {Kind.WAIT: (Kind.WAIT, Kind.BODY), Kind.FETCH: (Kind.FETCH, Kind.SAMPLE, Kind.COLLATE, Kind.IDLE)}
 
 
@@ -66,6 +67,14 @@ class Board:
             elif live[0] and copy[f.B_KIND] == Kind.SKIPPING:
                 passed_over[copy[f.B_KEY]] = copy[f.B_B]
         return any(batches > 1 + passed_over.get(number, 0) for number, batches in given.items())
+
+    def tells_progress(self) -> bool:
+        """It has made a step, or shows anything that changes with progress: a loader, a stage, words of the user's."""
+        if self._word(f.H_STEPS):
+            return True
+        data = self._read(self._board, self._entries * f.BOARD_ENTRY)
+        kinds = [self._entry(data, at)[0] for at in range(0, len(data), f.BOARD_ENTRY) if any(data[at : at + f.WORD])]
+        return any(kind not in BESIDE for kind in kinds)
 
     def newest(self) -> tuple[int, int, int]:
         """Kind, key and time since when of what the process turned to last. Kind 0: nothing yet."""

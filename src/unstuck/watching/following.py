@@ -21,9 +21,12 @@ from .pidfd import Handle, handle_on
 TICK = 0.5
 CLOSELY_EVERY = 4, 16  # ticks: counting descriptors and the like costs as much as all the rest; so seldom after
 AT_FIRST = 80  # ticks; after them, every second is enough
-APART = slice(1, 3)  # processes of which it is asked what they share with nobody: not the main one, but two workers
-RARELY = 1000  # times as long as that took is the time until they are asked again, once they have been
+APART = 2  # processes of which it is asked what they share with nobody: workers, and no main process
+# Times as long as that took is the time until they are asked again: the first few times and while memory is scarce, and
+# else. A GiB takes 40 ms.
+SELDOM, RARELY = 20, 1000
 OFTEN = 5  # times
+SCARCE = 0.8  # of the limit in use: who copied what is wanted to be known when it is reached
 COPY_EVERY = 20  # ticks: recordings that had to be written on a local disk
 OURSELVES = "unstuck"
 PATIENCE = 10  # ticks for which the status of an ended process is still asked for
@@ -57,7 +60,7 @@ class Following:
         self.descended: set[tuple[int, int]] = set()  # pid and start of recorded processes that descend from `pid`
         self.last: Sample | None = None
         self._ticks = 0
-        self._apart_due, self._apart_asked = 0.0, 0
+        self._apart_at, self._apart_took, self._apart_asked = 0.0, 0.0, 0
         self._gpus = gpu.Watched()
         self.mains: list[int] = []  # whose main threads are asked what they wait for
 
@@ -70,9 +73,12 @@ class Following:
         if self._ticks > AT_FIRST and self._ticks % 2 == 0:
             return
         groups = host.groups_in(self.last) if self.last is not None else []
-        closely = self._ticks % CLOSELY_EVERY[self._ticks > AT_FIRST] == 1
+        scarce = self.last is not None and _scarce(self.last)
+        closely = self._ticks % CLOSELY_EVERY[self._ticks > AT_FIRST and not scarce] == 1
         pids = [name.pid for name in self._handles]
-        apart = pids[APART] if closely and self.now() >= self._apart_due else []
+        others = [pid for pid in pids if pid not in (self.pid, pids[0], *self.mains)] if closely else []
+        times = SELDOM if scarce or self._apart_asked <= OFTEN else RARELY
+        apart = others[:APART] if self.now() >= self._apart_at + times * self._apart_took else []
         begun = time.thread_time()
         self.last = host.sample(self.pid, pids, self.folder, self.now(), groups, closely=closely, apart=apart)
         self.last = host.with_waits(self.last, self.mains)
@@ -80,8 +86,8 @@ class Following:
             self.last = host.with_processors(self.last, self.granted)
             self.last = msgspec.structs.replace(self.last, gpus=self._gpus.look())
         self._apart_asked += bool(apart)
-        if apart and self._apart_asked > OFTEN:
-            self._apart_due = self.now() + RARELY * (time.thread_time() - begun)
+        if apart:
+            self._apart_at, self._apart_took = self.now(), time.thread_time() - begun
         self.journal.look(self.last)
 
     def _copy(self) -> None:
@@ -160,6 +166,12 @@ class Following:
         if self.last is not None:
             self.journal.look(host.counters_after(self.last, self.now()))
         self.journal.end(round(self.now(), 3))
+
+
+def _scarce(sample: Sample) -> bool:
+    if sample.limit is not None and sample.used is not None and sample.used >= SCARCE * sample.limit:
+        return True
+    return sample.available <= (1 - SCARCE) * sample.total
 
 
 def descends(pid: int, ancestor: int) -> bool:

@@ -121,6 +121,7 @@ class StallClock:
             doing=DOING.get(kind, ""),
             usual=rank.board.usual(kind, key) if kind else None,
             patience=patience,
+            blind=not rank.board.tells_progress(),
         )
 
     def _meet(self, alive: Collection[RecordingName]) -> None:

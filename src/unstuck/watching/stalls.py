@@ -23,8 +23,11 @@ from .stall_clock import LEAST, StallClock, limit
 
 PATIENCE = 60.0  # seconds after which a stall is told without a cause
 LATER = (300.0, 900.0, 3600.0)  # seconds: a cause may show only then
+SOONER = (20.0, 40.0, 120.0, 600.0, 1800.0)  # where the recording tells no progress: it may stand only now
+EVERY = 1800.0  # the same, for as long as it lives
 LOOKING = 40.0  # seconds for one look, a hanging py-spy included
 AGAIN = 10.0  # seconds: a checkpoint that is being written may be done by then
+READY = 1.0  # seconds before a look is due in which it is got ready: an interpreter that starts and imports
 LATE = 5.0  # seconds after torch was seen in a process: its recording is made when it imports torch
 KEPT_OUT = "python -I, -E or -S, a container or a wiped environment keep unstuck out"
 FROM_OUTSIDE = "it is watched from outside only"
@@ -71,6 +74,7 @@ class Stalls:
         self._deadline = 0.0
         self._postponed: float | None = None  # seconds of standing after which to look again whether to stop
         self._moved = 0.0
+        self._said = False  # of a run whose recording tells no progress: once is enough
         self._unrecorded_since = 0.0
         self.told = False
         self.report: Report | None = None  # the cause of the stall that goes on
@@ -89,7 +93,7 @@ class Stalls:
         if moved != self._moved:  # earlier: the rank that got on last is gone, and the others stand for longer
             self._goes_on(moved)
         least = LEAST if self._options.after is None else min(LEAST, self._options.after)
-        if now - moved < least and self._looking is None:
+        if now - moved < least - _ahead(least) and self._looking is None:
             return
         stall = self._clock.stall(now, age, self._options.patience)
         if stall is None:
@@ -97,8 +101,8 @@ class Stalls:
         self._finish_looking(stall)
         due = self._due(stall)
         wanted = self.report is None or self._postponed is not None
-        if self._looking is None and wanted and due is not None and stall.seconds >= due:
-            self._look(stall)
+        if self._looking is None and wanted and due is not None and stall.seconds >= due - _ahead(due):
+            self._look(stall, max(due - stall.seconds, 0.0))
 
     @property
     def recorded(self) -> StallClock:
@@ -130,8 +134,11 @@ class Stalls:
             return self._postponed
         after = self._options.after
         first = limit(stall) if after is None else min(limit(stall), after)
-        times = sorted({first, max(first, self._options.patience), *(one for one in LATER if one > first)})
-        return times[self._looked] if self._looked < len(times) else None
+        more = (*LATER, *SOONER) if stall.blind else LATER
+        times = sorted({first, max(first, self._options.patience), *(one for one in more if one > first)})
+        if self._looked < len(times):
+            return times[self._looked]
+        return times[-1] + EVERY * (self._looked - len(times) + 1) if stall.blind else None
 
     def _goes_on(self, moved: float) -> None:
         if self.told and moved > self._moved:
@@ -140,14 +147,16 @@ class Stalls:
         self.told, self.report, self._postponed = False, None, None
         self.close()  # a look at a stall that is over
 
-    def _look(self, stall: Stall) -> None:
+    def _look(self, stall: Stall, wait: float) -> None:
+        """`wait`: seconds until it is due; by then it is ready to look."""
         self._looked += 1
+        due = time.monotonic() + wait
         self._deadline = time.monotonic() + LOOKING
         command = [sys.executable, "-m", "unstuck.watching.snapshot", str(self._folder), str(stall.pid)]
         try:
             self._answer = os.fdopen(os.memfd_create("look"), "w+b")  # the disk may be full
             self._looking = subprocess.Popen(
-                [*command, msgspec.json.encode(stall).decode()],
+                [*command, msgspec.json.encode(_then(stall, wait)).decode(), str(due)],
                 stdin=subprocess.DEVNULL,
                 stdout=self._answer,  # not a pipe: nobody reads it before the end
                 env={**os.environ, "UNSTUCK": "0", "PYTHONSAFEPATH": "1"},
@@ -181,7 +190,8 @@ class Stalls:
             self.report = report
         elif waited and report.state in UNSETTLED:
             self._speak(report)
-        else:
+        elif not stall.blind or report.unsettled or (waited and not self._said):
+            self._said = stall.blind
             self._say(_doing(report, stall))
         saving = any(CHECKPOINT in one.doing and one.moving for one in report.activities)
         stop = self._stops(report, causes, waited=waited)
@@ -216,9 +226,21 @@ class Stalls:
         self._answer.close()
 
 
+def _ahead(due: float) -> float:
+    """How long before a look is due it is got ready; of short patience, a tenth."""
+    return min(READY, due / 10)
+
+
+def _then(stall: Stall, wait: float) -> Stall:
+    """As it will be by then, if nothing moves. If something does, the look is dropped."""
+    return msgspec.structs.replace(stall, seconds=round(stall.seconds + wait, 3))
+
+
 def _doing(report: Report, stall: Stall) -> str:
     """One line: a healthy wait, or one whose cause is not known yet."""
     told = "; ".join(
         (f"rank {one.rank}: " if one.rank is not None else "") + one.doing for one in report.activities[:4] if one.doing
     )
-    return f"no progress for {stall.seconds:.0f} s: {told or stall.doing}"
+    seconds = f"{stall.seconds:.0f} s"
+    seen = not stall.blind or report.unsettled  # by the recording, or by the look itself
+    return f"{f'no progress for {seconds}' if seen else f'no batch or step in {seconds}'}: {told or stall.doing}"

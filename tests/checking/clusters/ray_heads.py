@@ -30,8 +30,12 @@ class Head:
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
         )
-        self.address = eventually(Path(self.folder, "ray_current_cluster").read_text, 60)
-        eventually(partial(connect, self.client), 60)
+        try:
+            self.address = eventually(Path(self.folder, "ray_current_cluster").read_text, 600)
+            eventually(partial(connect, self.client), 600)
+        except BaseException:  # nobody else knows of it yet
+            self.end()
+            raise
 
     def processes(self):
         return [one for one in psutil.process_iter() if mentions(one, self.folder)]

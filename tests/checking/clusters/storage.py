@@ -35,7 +35,7 @@ class Storage(SimpleHTTPRequestHandler):
     def middle(self, name):
         if name in self.server.slow:
             self.server.waiting.release()
-            self.server.go.wait(60)
+            self.server.go.wait(600)
         if self.server.deadly[name] > 0:
             self.server.deadly[name] -= 1
             os.kill(self.server.victim(self.reader()), signal.SIGKILL)

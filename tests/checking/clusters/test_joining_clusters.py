@@ -87,7 +87,7 @@ def test_a_cluster_without_a_free_processor_is_refused_and_whoever_has_them_goes
         Cluster("ray", patience=3).__enter__()
 
     storage.go.set()
-    first.join(60)
+    first.join(600)
     assert [one.file.samples for one in reads] == [12, 12]
 
 
@@ -175,7 +175,7 @@ def test_ctrl_c_ends_a_cluster_of_our_own(tmp_path, script, own_folder, storage)
 @pytest.mark.calm
 def test_ctrl_c_while_a_cluster_starts_leaves_nothing(tmp_path, script, own_folder):
     process = started(script, own_folder, "ray://local", "none.tar")
-    eventually(lambda: any(one.name() == "raylet" for one in psutil.process_iter() if mentions(one, own_folder)), 60)
+    eventually(lambda: any(one.name() == "raylet" for one in psutil.process_iter() if mentions(one, own_folder)), 600)
 
     os.killpg(process.pid, signal.SIGINT)
 

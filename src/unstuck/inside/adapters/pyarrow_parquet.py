@@ -75,7 +75,8 @@ class _Known:
         """Row groups are counted where a tokenizer's tokens are: see format.Kind.SOURCE."""
         looked, blank = blanks(table)
         first = [files.reads(path, part) for part in parts]
-        call.ends(table.num_rows, groups, looked, blank, is_new=any(first) or blank < looked or not looked)
+        rows = table.num_rows
+        call.ends(rows, groups, looked, blank, is_new=any(first) or blank < looked or (not looked and rows > 0))
 
     def whole_table(self, call: Open, args: Any, kwargs: Any, table: Any) -> None:
         path = path_of(args[0] if args else kwargs.get("source"))

@@ -14,7 +14,7 @@ from typing import Any
 
 from .. import ranks
 from ..describe import user_line
-from ..flight import flight
+from ..flight import flight, switch_on
 from ..format import ROLE_MAIN, Kind
 from ..guard import Guard, clean
 from ..patching import Undo, replace_everywhere, together
@@ -31,6 +31,7 @@ MADE, FAILED = 1, 2
 
 
 def install(module: ModuleType, guard: Guard) -> Undo:
+    guard.quietly(switch_on)
     undos = [
         replace_everywhere(module, "init_process_group", lambda original: _init(original, module, guard)),
         replace_everywhere(module, "barrier", lambda original: spanned(original, "barrier", guard)),

@@ -18,7 +18,8 @@ complete, so that a file with the right name is always a whole one. Remove all r
 
 ## How sure it is
 Sure where the system's error is known (no space, quota, file too large). Where torch hides it, it is concluded from the
-disk as it was at that moment: full, or with less room than the checkpoint before had needed. Else it stays silent.
+disk as it was at that moment: full, or with less room than the checkpoint before had needed. Likely where numpy says
+only that it wrote less than it was given. Else it stays silent. Half a file that is left of it is its consequence.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 
-from ...model.checkpoints import DISK, FILES, LIMIT, QUOTA, WRITERS, refused, usual_size
+from ...model.checkpoints import DISK, FILES, LIMIT, QUOTA, TEXTS, refused, says_why, usual_size, without_room
 from ...model.evidence import Evidence
 from ...model.phrases import duration, line, many, said, short, size, who
 from ...model.questions import user_line
@@ -36,9 +37,7 @@ from ...model.rule import rule
 from ...model.told import Saved
 from ...wording.printable import quoted, quoted_line
 
-TEXTS = ("No space left on device", "Disk quota exceeded", WRITERS[-1])
 SHOWN = 5  # remains, the newest ones
-SHARED = ("shared memory", "/torch_", "/dev/shm")
 
 
 @rule(
@@ -159,7 +158,7 @@ def _of_others(evidence: Evidence) -> Iterator[Finding]:
     """Another writer, whose exception has the system's own words."""
     for process in evidence.mains():
         failure = process.failure
-        if failure is None or failure.how != "uncaught" or not _without_room(failure):
+        if failure is None or failure.how != "uncaught" or not without_room(failure):
             continue
         place, path = user_line(failure), next(iter(failure.paths), "")
         spot = f" at {short(place)}" if place is not None else ""
@@ -179,16 +178,9 @@ def _of_others(evidence: Evidence) -> Iterator[Finding]:
             onset_s=failure.at,
             where=place,
             subject=Subject("file", path) if path else None,
+            certainty="" if says_why(failure) else Certainty.LIKELY.value,
         )
         return
-
-
-def _without_room(failure: Failure) -> bool:
-    """Semaphores and shared tensors are files too, in /dev/shm: these are another rule's business."""
-    text = " ".join([failure.message, *(message for _, message in failure.causes)])
-    shared = any(part in text for part in SHARED) or failure.shm_free == 0
-    shared = shared or any("/multiprocessing/" in frame.file for frame in failure.frames[-4:])
-    return any(part in text for part in TEXTS) and not shared
 
 
 def _word(failure: Failure) -> str:

@@ -71,6 +71,7 @@ def check(evidence: Evidence) -> Iterator[Finding]:
             rank=process.rank,
             pid=process.pid,
             where=where,
+            share=took.total / ran,
         )
 
 

@@ -58,7 +58,7 @@ def check(evidence: Evidence) -> Iterator[Finding]:
             return
     for seen, stack in mains(evidence):
         stuck = culprit(evidence, seen, stack)
-        waits = evidence.process(seen.pid) is None and _finishes(stack) and stuck.seconds >= LONG
+        waits = evidence.process(seen.node, seen.pid) is None and _finishes(stack) and stuck.seconds >= LONG
         if waits and not gets_on(evidence, seen):
             where = place(user_frame(stack.calls))
             yield _finding(evidence, seen, stuck.seconds, where, [state(stuck), *_service(evidence, seen)])

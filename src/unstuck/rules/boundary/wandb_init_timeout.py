@@ -64,7 +64,7 @@ def check(evidence: Evidence) -> Iterator[Finding]:
             return
     for seen, stack in mains(evidence):
         found = culprit(evidence, seen, stack)
-        if evidence.process(seen.pid) is None and _begins(stack) and found.seconds >= LONG:
+        if evidence.process(seen.node, seen.pid) is None and _begins(stack) and found.seconds >= LONG:
             yield _waits(evidence, seen, found.seconds, place(user_frame(stack.calls)), [state(found)])
             return
 

@@ -15,8 +15,9 @@ Count what one round over the data yields, and raise an error when it is nothing
 
 ## How sure it is
 Files that are begun again and again with nothing kept of them are told after 10 s. A loop that reads nothing looks like
-a long computation, so it has a minute, and stays unnamed while memory grows or the calls vary. From outside it speaks
-only of a generator or a DataLoader's fetch: whether a batch ever came from other code is not known there.
+a long computation: it has a minute, is told as *waiting*, and stays unnamed while memory grows or the calls vary. From
+outside it speaks only of a generator, a sampler or a DataLoader's fetch: whether a batch ever came from other code is
+not known there, and such a run is *unknown*.
 """
 
 from __future__ import annotations
@@ -27,7 +28,9 @@ from ...model.doing import place
 from ...model.evidence import Evidence
 from ...model.feeding import gave_batches, so_far
 from ...model.look import Frame, Rounds, Seen, Stack
-from ...model.phrases import duration, many, percent, short, size, who
+from ...model.phrases import duration, many, percent, said, short, size, who
+from ...model.questions import user_line
+from ...model.recorded import Failure
 from ...model.report import Certainty, Finding, Remedy, Subject, Symptom
 from ...model.rounds import A_MINUTE, SETTLED, around, begun_again, goes_round, is_awaited, lines, only_computes
 from ...model.rule import rule
@@ -82,17 +85,13 @@ def _found(evidence: Evidence, seen: Seen, frame: Frame, seconds: float) -> Find
     assert rounds is not None
     where = place(frame)
     files = begun_again(rounds) if goes_round(rounds) else {}
-    what = f"reads {_named(files)} over and over" if files else "reads nothing, keeps nothing"
-    name = who(seen)[:1].upper() + who(seen)[1:]
+    name, spot = who(seen)[:1].upper() + who(seen)[1:], f"{frame.name} ({short(where)})"
+    what = f"loops endlessly in {spot}: it reads {_named(files)} over and over" if files else f"loops in {spot}: it "
+    what += "" if files else "reads nothing, keeps nothing"
     return Finding(
-        cause=f"{name} loops endlessly in {frame.name} ({short(where)}): it {what}, and no batch came in "
-        f"{duration(seconds)}.",
+        cause=f"{name} {what}, and no batch came in {duration(seconds)}.",
         seen=list(_seen(evidence, seen, rounds, files)),
-        remedy=Remedy(
-            f"Count what one round of {frame.name} yields, and raise an error when it is nothing: the list may be "
-            "empty, the filter may drop everything, or nothing is assigned to this rank.",
-            [f"py-spy dump --pid {seen.pid} --locals"],
-        ),
+        remedy=Remedy(_advice(evidence, seen, frame), [f"py-spy dump --pid {seen.pid} --locals"]),
         node=seen.node,
         rank=seen.rank,
         worker=seen.worker,
@@ -100,6 +99,21 @@ def _found(evidence: Evidence, seen: Seen, frame: Frame, seconds: float) -> Find
         onset_s=evidence.stall.since if evidence.stall is not None else None,
         where=where,
         subject=Subject("file", next(iter(files))) if files else None,
+        symptom="" if files else Symptom.WAITING.value,  # a long computation looks the same, and ends
+    )
+
+
+def _advice(evidence: Evidence, seen: Seen, frame: Frame) -> str:
+    """Of a loop that something waits for, or one that fills something: what it yields; of any other, what ends it."""
+    stack = main_stack(evidence, seen.pid)
+    if stack is not None and is_awaited(stack):
+        return (
+            f"Count what one round of {frame.name} yields, and raise an error when it is nothing: the list may be "
+            "empty, the filter may drop everything, or nothing is assigned to this rank."
+        )
+    return (
+        f"See what should end the loop in {frame.name}: a flag, a file or a count that never comes. Give the loop a "
+        "time limit, and raise an error when it is over."
     )
 
 
@@ -123,3 +137,11 @@ def _seen(evidence: Evidence, seen: Seen, rounds: Rounds, files: dict[str, int])
     process = recorded(evidence, seen)
     if process is not None:
         yield so_far(evidence, process) if process.sources else "no batch and no optimizer step so far"
+        yield from (_died(one) for one in process.failures if one.how == "thread")
+
+
+def _died(failure: Failure) -> str:
+    """What the loop waits for may have been this thread's to give."""
+    place = user_line(failure)
+    at = f" at {short(place)}" if place is not None else ""
+    return f"thread {failure.thread} had ended by {said(failure, 200)}{at}"

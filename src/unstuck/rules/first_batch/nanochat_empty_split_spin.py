@@ -67,7 +67,7 @@ def check(evidence: Evidence) -> Iterator[Finding]:
 
 
 def _spins(seen: Seen) -> bool:
-    still = not seen.read and not seen.written and seen.private_grown <= GROWN
+    still = not seen.read and not seen.written and seen.anonymous_grown <= GROWN
     return still and computes(seen.main_task, seen.looked)
 
 
@@ -83,8 +83,8 @@ def _empty(evidence: Evidence, seen: Seen, frame: Frame) -> dict[str, str]:
     """What is gone over and certainly empty: by its value, or as the loader's dataset has it."""
     found = {name: value for name, value in frame.loops.items() if value}
     process = recorded(evidence, seen)
-    owner = evidence.loader_of(process) if process is not None else None
-    loaders = [owner[1]] if owner is not None else process.loaders if process is not None else []
+    owner = evidence.owner_of(process.node, process.pid) if process is not None else None
+    loaders = [owner.loader] if owner is not None else process.loaders if process is not None else []
     for name in frame.loops:
         told = [one.attributes.get(name.removeprefix("self.")) for one in loaders if name.startswith("self.")]
         if told and all(str(one) in ("list of 0", "tuple of 0", "dict of 0") for one in told):
@@ -135,7 +135,7 @@ def _seen(evidence: Evidence, seen: Seen, frame: Frame, empty: dict[str, str]) -
     waits = f" and waited for one another {percent(queued)}" if queued > 0.05 else ""
     yield (
         f"in the {duration(seen.looked)} it was looked at, pid {seen.pid} used {percent(share)} of a processor{waits}, "
-        f"read and wrote nothing, and grew by {max(seen.private_grown, 0)} bytes"
+        f"read and wrote nothing, and grew by {max(seen.anonymous_grown, 0)} bytes"
     )
     process = recorded(evidence, seen)
     if process is not None:

@@ -18,7 +18,8 @@ Write the rows in their new order once, `dataset = dataset.flatten_indices()`; o
 ## How sure it is
 The seconds are measured around the reads themselves, without decoding and transforms. It speaks where they are half of
 loading and the loop waits for data, or where they are half of what the main process does, and two seconds. A list of
-indices that costs little, because samples take long for another reason or the loop keeps up, is no finding.
+indices that costs little, because samples take long for another reason or the loop keeps up, is no finding. Where it
+cannot be known whether a GPU was busy meanwhile, it is only possible.
 """
 
 from __future__ import annotations
@@ -27,12 +28,12 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from ...model.between import Call
-from ...model.bottleneck import BUSY, gpu_busy
 from ...model.evidence import Evidence
+from ...model.gpu_use import BUSY, gpu_use
 from ...model.passes import each_once
 from ...model.phrases import duration, many, percent, short
 from ...model.places import Place
-from ...model.questions import loader_name, workers_of
+from ...model.questions import loader_name
 from ...model.recorded import Loader, Process
 from ...model.report import Certainty, Finding, Remedy, Subject, Symptom
 from ...model.rule import rule
@@ -62,13 +63,14 @@ def check(evidence: Evidence) -> Iterator[Finding]:
 
 
 def _of_loader(evidence: Evidence, main: Process, loader: Loader) -> Finding | None:
-    loading = workers_of(evidence, main, loader) if loader.num_workers else [main]
+    loading = evidence.workers_of(main, loader) if loader.num_workers else [main]
     reads = together(one.stages[READING] for one in loading if READING in one.stages)
     known = fetching(evidence, main, loader)
     fetched = sum(one.fetches.total for one in known)
     if not fetched or reads.total < SHARE * fetched or not waiting(loader).matters:
         return None
-    if (gpu_busy(evidence, main) or 0.0) >= BUSY or (loader.num_workers == 0 and len(main.fetching) > 1):
+    gpu = gpu_use(evidence, main)
+    if (gpu.busy or 0.0) >= BUSY or (loader.num_workers == 0 and len(main.fetching) > 1):
         return None
     share, made = reads.total / fetched, _made(main)
     name = loader_name(loader)
@@ -81,9 +83,12 @@ def _of_loader(evidence: Evidence, main: Process, loader: Loader) -> Finding | N
             f"{many(reads.count, 'read')} through the list took {duration(reads.total)} of the {duration(fetched)} of "
             f"loading, {duration(reads.mean)} each",
             f"a batch is waited for {duration(loader.waits.mean)} and trained on {duration(loader.bodies.mean)}",
+            *gpu.words,
         ],
         _remedy(made, loader),
         Subject("loader", name),
+        certainty=gpu.certainty,
+        lost=share * waiting(loader).share,
     )
 
 
@@ -117,7 +122,7 @@ def _in_words(timing: Timing) -> str:
 
 def _found(
     main: Process, made: Made | None, cause: str, seen: list[str], remedy: Remedy, subject: Subject,
-    where: Place | None = None,
+    where: Place | None = None, certainty: str = "", lost: float | None = None,
 ) -> Finding:  # fmt: skip
     told = [] if made is None or made.where is None else [f"the list of indices is left by {made.method}"]
     return Finding(
@@ -129,6 +134,8 @@ def _found(
         pid=main.pid,
         where=made.where if made is not None and made.where is not None else where,
         subject=subject,
+        certainty=certainty,
+        share=lost,
     )
 
 

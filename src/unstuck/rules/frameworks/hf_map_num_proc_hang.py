@@ -106,7 +106,7 @@ def _who(seen: Seen, count: int) -> str:
 
 
 def _source(evidence: Evidence, main: Seen) -> Source | None:
-    process = evidence.process(main.pid)
+    process = evidence.process(main.node, main.pid)
     going_on = [one for one in (process.sources if process is not None else ()) if one.kind == "map"]
     return next((one for one in reversed(going_on) if one.since is not None), None)
 

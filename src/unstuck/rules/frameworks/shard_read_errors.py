@@ -29,7 +29,7 @@ from typing import NamedTuple
 
 from ...model.evidence import Evidence
 from ...model.phrases import duration, line, many, percent, short, who
-from ...model.questions import is_users, loader_name, workers_of
+from ...model.questions import is_users, loader_name
 from ...model.recorded import Process
 from ...model.report import Certainty, Finding, Remedy, Subject, Symptom
 from ...model.rule import rule
@@ -111,7 +111,7 @@ def _reading(evidence: Evidence, met: list[Met]) -> Loss | None:
     if not own:
         return None
     first = own[0]
-    workers = workers_of(evidence, first.main, first.loader) if first.loader is not None else []
+    workers = evidence.workers_of(first.main, first.loader) if first.loader is not None else []
     crew = workers if first.process.role == "worker" else [first.process]
     read = sum(one.stages[first.shards.name].count for one in crew if first.shards.name in one.stages)
     failed = sum(shards.failed for one in crew for shards in one.shards if shards.library == READERS)

@@ -18,16 +18,17 @@ and smaller files, `reshard()`. Or take as many workers as there are shards: the
 ## How sure it is
 Certain of the shards: they are counted in the workers. It speaks where the loop waits for data 30 % of the time: idle
 workers of a loader that keeps up harm nobody. Before a run nobody knows that yet, nor how a loader deals out the files:
-it then speaks of one that gives out whole ones.
+it then speaks of one that gives out whole ones. Where it cannot be known whether a GPU was busy meanwhile, it is only
+possible.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ...model.bottleneck import BUSY, gpu_busy
 from ...model.data_shares import TABLES, TooFew, too_few
 from ...model.evidence import Evidence
+from ...model.gpu_use import BUSY, gpu_use
 from ...model.passes import each_once
 from ...model.phrases import many, percent
 from ...model.questions import host_of, loader_name
@@ -58,15 +59,17 @@ def check(evidence: Evidence) -> Iterator[Finding]:
 
 def _judge(evidence: Evidence, main: Process, loader: Loader) -> Finding | None:
     crew = without_shards(evidence, main, loader)
-    if crew is None or not waiting(loader).matters or (gpu_busy(evidence, main) or 0.0) >= BUSY:
+    gpu = gpu_use(evidence, main)
+    if crew is None or not waiting(loader).matters or (gpu.busy or 0.0) >= BUSY:
         return None
     first, count = crew.idle[0], len(crew.idle)
     return Finding(
         cause=f"{count} of the {len(crew.workers)} workers of {loader_name(loader)} {'has' if count == 1 else 'have'} "
         f"nothing to do: the stream has only {many(_shards(crew), 'shard')}{_of_rank(crew)}, and a worker takes whole "
         f"ones. The loop waits for data {percent(waiting(loader).share)} of the time.",
-        seen=list(_seen(evidence, crew)),
+        seen=[*_seen(evidence, crew), *gpu.words],
         remedy=_remedy(evidence, crew),
+        certainty=gpu.certainty,
         node=main.node,
         rank=main.rank,
         worker=first.worker,

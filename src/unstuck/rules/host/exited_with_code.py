@@ -43,13 +43,15 @@ def check(evidence: Evidence) -> Iterator[Finding]:
     status = evidence.run.status
     if status is None or status <= 0 or evidence.trial is not None:
         return
-    ends = [one.at for one in evidence.exits or () if one.pid == evidence.run.pid]
+    ends = [seen.at for seen in evidence.exits or () if evidence.is_command(seen.node, seen.pid)]
     killed = SHELL < status <= SHELL + LAST_SIGNAL
     signal = f": a program in it was killed ({signal_name(SHELL - status)})" if killed else ""
     yield Finding(
         cause=f"The command exited with code {status}{signal}.",
         seen=list(_seen(evidence, ends)),
-        remedy=Remedy("Look at what it printed last: no exception ended it, so it chose this exit code itself."),
+        remedy=Remedy(
+            "Look at what it printed last: no exception was seen to end it, so it chose this exit code itself."
+        ),
         node=evidence.run.host or None,
         pid=evidence.run.pid,
         onset_s=min(ends, default=None),
@@ -63,9 +65,9 @@ def _seen(evidence: Evidence, ends: list[float]) -> Iterator[str]:
         f" after {duration(min(ends))}" if ends else ""
     )
     for process in evidence.mains():
-        status = next((one.status for one in evidence.exits or () if one.pid == process.pid), None)
-        if status and process.pid != evidence.run.pid:
-            yield f"{who(process)} {ending(status)}"
+        ended = evidence.exit_of(process)
+        if ended is not None and ended.status and not evidence.is_command(process.node, process.pid):
+            yield f"{who(process)} {ending(ended.status)}"
         newest = newest_loader(process)
         if newest is not None:
             yield reached(newest)

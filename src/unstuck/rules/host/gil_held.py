@@ -17,7 +17,7 @@ place of `PyDLL`. Give the native wait a timeout.
 ## How sure it is
 Certain that the GIL was not given away while it was looked at. Whether the native call will end is not known. A thread
 that waits while it holds the GIL is told after 10 s without progress; a main thread that computes in native code only
-after a minute, and only while nothing is read or written and memory does not grow.
+after a minute, as *waiting*, and only while nothing is read or written and memory does not grow.
 """
 
 from __future__ import annotations
@@ -77,6 +77,7 @@ def _found(evidence: Evidence, one: Held) -> Finding:
         onset_s=evidence.stall.since if evidence.stall is not None else None,
         where=where,
         subject=Subject("thread", _thread(one)),
+        symptom=Symptom.WAITING.value if one.is_main and one.spins else "",  # a computation may still end
     )
 
 

@@ -2,18 +2,19 @@
 
 ## What it looks at
 A main thread that polls for a lock of the `filelock` library (Hugging Face datasets, hub and transformers use it),
-which file that is, who holds it by the kernel's list of locks, and whether the holder does anything.
+which file that is, which process has it open with a lock by the kernel's own word, and whether that one does anything.
 
 ## Why it happens
 Another process of yours holds the lock and is itself stuck or left over; or the cache lies on a network file system
 that does not support locks, or keeps them for a client that is gone.
 
 ## What to do
-If the holder is left over, end it. If nobody holds the lock, remove the file or put the cache on a local disk
-(`HF_HOME`).
+If the holder is left over, end it; if it belongs to this run, find out what it waits for. Put the cache on a local disk
+(`HF_HOME`). Remove the file only if no process anywhere holds it.
 
 ## How sure it is
 Sure that the run waits for this file. A holder that reads, writes or computes meanwhile is left alone: it is at work.
+Who holds it is *unknown* where not all processes can be seen: other machines, other containers, other users.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from collections.abc import Iterator
 from ...model.culprit import calls, culprit, found
 from ...model.doing import LOCK_FILE, doing
 from ...model.evidence import Evidence
-from ...model.look import Holder
+from ...model.look import Awaited
 from ...model.phrases import duration
 from ...model.report import Certainty, Finding, Remedy, Subject, Symptom
 from ...model.rule import rule
@@ -45,10 +46,11 @@ def check(evidence: Evidence) -> Iterator[Finding]:
         one = culprit(evidence, seen, stack)
         if one.seconds < LONG or any(holder.moving for holder in lock.holders):
             continue
-        name = lock.name or "a lock file"
+        ours = {each.pid for each in (*(evidence.processes or ()), *(evidence.recording or ()))}
+        name = f"the lock file {lock.name}" if lock.name else "a lock file"
         yield found(
             one,
-            f"{one.name} waits{one.spot} for the lock file {name}, {_held(lock.holders)}.",
+            f"{one.name} waits{one.spot} for {name}, {_held(lock, ours)}.",
             [
                 f"it has asked for the lock for at least {duration(one.seconds)}",
                 calls(one),
@@ -58,25 +60,41 @@ def check(evidence: Evidence) -> Iterator[Finding]:
                 ),
                 *([f"the file is {duration(lock.age)} old"] if lock.age is not None else ()),
             ],
-            _remedy(name, lock.holders),
+            _remedy(lock, ours),
             evidence,
             Subject("file", lock.name) if lock.name else None,
         )
         return
 
 
-def _held(holders: list[Holder]) -> str:
-    if not holders:
-        return "which no process of this machine holds: it is left over, or held from elsewhere"
-    return f"which pid {holders[0].pid} holds without doing anything"
+def _held(lock: Awaited, ours: set[int]) -> str:
+    if lock.holders:
+        pid = lock.holders[0].pid
+        return f"which pid {pid}{' of this run' if pid in ours else ''} holds without doing anything"
+    if lock.soft:
+        return "which is held as long as the file exists"
+    if lock.unseen:
+        return f"and which process holds it is unknown: {lock.unseen}"
+    return "which no process of this machine holds"
 
 
-def _remedy(name: str, holders: list[Holder]) -> Remedy:
-    if holders:
-        pid = holders[0].pid
+def _remedy(lock: Awaited, ours: set[int]) -> Remedy:
+    if lock.holders and lock.holders[0].pid in ours:
+        pid = lock.holders[0].pid
+        return Remedy(
+            f"See what pid {pid} waits for: it is a process of this run, and has to release the lock.",
+            [f"py-spy dump --pid {pid}"],
+        )
+    if lock.holders:
+        pid = lock.holders[0].pid
         return Remedy(f"See what pid {pid} is; if it is left over, end it.", [f"ps -fp {pid}", f"kill {pid}"])
+    if lock.soft and lock.name:
+        return Remedy(
+            "If the process that made the file has ended, remove the file.",
+            [f"ls -l {quoted(lock.name)}; cat {quoted(lock.name)}", f"rm {quoted(lock.name)}"],
+        )
     return Remedy(
-        "If no other machine uses it, remove the file. Put the cache on a local disk (HF_HOME=/local/disk): network "
-        "file systems often have no working locks.",
-        [f"rm {quoted(name)}"],
+        "Find the process that holds it, on every machine and in every container that uses this cache. Put the cache "
+        "on a local disk (HF_HOME=/local/disk): network file systems often have no working locks.",
+        [f"lsof {quoted(lock.name)}"] if lock.name else [],
     )

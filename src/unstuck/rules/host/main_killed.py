@@ -24,9 +24,10 @@ from collections.abc import Iterator
 
 from ...model.evidence import Evidence
 from ...model.first_dead import crashed_at
+from ...model.oom import told_of_kill
 from ...model.phrases import duration, line, short, signal_name, who
 from ...model.places import Place
-from ...model.questions import COMMAND, SIGKILL, newest_loader, reached, unrecorded_command
+from ...model.questions import COMMAND, SIGKILL, host_of, newest_loader, reached, unrecorded_command
 from ...model.recorded import Process
 from ...model.report import Certainty, Finding, Remedy, Symptom
 from ...model.rule import rule
@@ -37,18 +38,24 @@ FATAL = {-4, -5, -6, -7, -8, -11, -31, SIGKILL}
 @rule(explains=Symptom.CRASHED, certainty=Certainty.CERTAIN, needs=("exits",))
 def check(evidence: Evidence) -> Iterator[Finding]:
     for seen in sorted(evidence.exits or (), key=lambda one: one.at):
-        process = evidence.process(seen.pid) or unrecorded_command(evidence, seen.pid)
+        process = evidence.process(seen.node, seen.pid, seen.at) or unrecorded_command(evidence, seen)
         if process is None or process.role not in ("main", COMMAND) or seen.status not in FATAL:
             continue
         newest, place = newest_loader(process), crashed_at(process)
         told = [reached(newest), f"it was {newest.now}"] if newest is not None else []
+        if evidence.run.status == 0:
+            told.append("the command went on without it and exited with code 0: what it had to do is missing")
         if place is not None:
             told.insert(0, f"native code crashed while it was at {line(place)} in {place.function}")
         name, where = _name(evidence, process), f" at {short(place)}" if place is not None else ""
         verb = "was killed" if seen.status == SIGKILL else "crashed"
         yield Finding(
             cause=f"{name[:1].upper()}{name[1:]} {verb} ({signal_name(seen.status)}){where}.",
-            seen=[f"{name} ended by {signal_name(seen.status)} after {duration(seen.at)}", *told],
+            seen=[
+                f"{name} ended by {signal_name(seen.status)} after {duration(seen.at)}",
+                *(told_of_kill(host_of(evidence, process), process.pid, seen.at) if seen.status == SIGKILL else ()),
+                *told,
+            ],
             remedy=_remedy(seen.status, place),
             node=process.node,
             rank=process.rank,
@@ -60,6 +67,9 @@ def check(evidence: Evidence) -> Iterator[Finding]:
 
 
 def _name(evidence: Evidence, process: Process) -> str:
+    starter = evidence.process(process.node, process.parent)
+    if starter is not None and starter.role == "main" and process.rank is None:
+        return f"child process {process.pid} of the main process (pid {starter.pid})"
     if process.role != COMMAND:
         return who(process)
     program = evidence.run.command[0].rpartition("/")[2] if evidence.run.command else "it"

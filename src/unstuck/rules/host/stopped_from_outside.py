@@ -104,7 +104,7 @@ def _end(evidence: Evidence, stop: Stop) -> Iterator[str]:
         if any(one.broke_off for one in evidence.host or ()):
             yield "the watcher was killed at the same time: SIGKILL to the whole job, or the machine went down"
         return
-    ends = [one.at for one in evidence.exits or () if one.pid == evidence.run.pid]
+    ends = [seen.at for seen in evidence.exits or () if evidence.is_command(seen.node, seen.pid)]
     later = f" {duration(min(ends) - stop.at)} later" if ends and stop.told is not None else ""
     if status is not None:
         yield f"the command {ending(status)}{later}"
@@ -115,7 +115,7 @@ def _end(evidence: Evidence, stop: Stop) -> Iterator[str]:
 def _sender(evidence: Evidence, stop: Stop) -> Iterator[str]:
     told, left, scheduler = stop.told, before_limit(evidence, stop.at), evidence.run.scheduler
     if told is not None and told.by:
-        own = ", a process of this run" if evidence.process(told.pid) is not None else ""
+        own = ", a process of this run" if evidence.process(evidence.run.host, told.pid) is not None else ""
         yield f"sent by {SENDERS.get(told.by, told.by)} (pid {told.pid}{own})"
     elif told is not None and told.terminal:
         key = {2: "Ctrl-C", 3: "Ctrl-\\"}.get(told.signal)

@@ -9,10 +9,14 @@ This is the general case. The message and the line are the user's own; what unst
 where the loop stood, and the sample if the exception came from fetching one.
 
 ## What to do
-Start at the line named. If several ranks ended, look at the first: the others usually only lost their partner.
+Start at the line named. If several ranks ended, look at the first: the others usually only lost their partner. An
+error of a CUDA kernel (device-side assert, illegal memory access, launch failure) is reported late: run the command
+again with `CUDA_LAUNCH_BLOCKING=1`, and the traceback ends at the line that failed.
 
 ## How sure it is
-Certain that this exception ended the process. It says nothing about why the line failed.
+Certain that this exception ended the process. It says nothing about why the line failed. Of a CUDA error that is
+reported late, the line is only *likely*; with `CUDA_LAUNCH_BLOCKING=1` torch leaves its warning out, and it is certain.
+What torch, CUDA and NCCL say is known from public threads and their sources: it was not tried on a GPU.
 """
 
 from __future__ import annotations
@@ -20,13 +24,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ...model.evidence import Evidence
+from ...model.fatal import OWN_DECISION
+from ...model.late_errors import again, late, warned, with_setting
+from ...model.passes import EMPTY, raised_after_nothing
 from ...model.phrases import line, said, short, who
-from ...model.questions import STARTING, loader_name, newest_loader, reached, user_line
-from ...model.recorded import Process
+from ...model.questions import STARTING, is_users, loader_name, newest_loader, reached, user_line
+from ...model.recorded import Failure, Process
 from ...model.report import Certainty, Finding, Remedy, Subject, Symptom
 from ...model.rule import rule
-
-OWN_DECISION = ("KeyboardInterrupt", "SystemExit")
+from ...model.torch_errors import REMOTE_ERROR, errors_of
 
 
 @rule(explains=Symptom.CRASHED, certainty=Certainty.CERTAIN, needs=("recording",))
@@ -38,18 +44,41 @@ def check(evidence: Evidence) -> Iterator[Finding]:
         if failure is None:
             continue
         place = user_line(failure)
-        where = f" at {short(place)}" if place is not None else ""
         yield Finding(
-            cause=f"{failure.type} ended {who(process)}{where}{_meanwhile(process)}: {_message(failure.message)}",
+            cause=_cause(process, failure),
             seen=list(_seen(process, len(ranks))),
-            remedy=Remedy(_advice(process)),
+            remedy=_remedy(evidence, process, failure),
             node=process.node,
             rank=process.rank,
             pid=process.pid,
             onset_s=failure.at,
             where=place,
             subject=None if failure.index is None else Subject("sample", str(failure.index)),
+            certainty=Certainty.LIKELY.value if late(failure) is not None else "",
+            because_of=EMPTY if raised_after_nothing(process, failure) is not None else None,
         )
+
+
+def _cause(process: Process, failure: Failure) -> str:
+    place = user_line(failure)
+    error = late(failure)
+    if error is not None:
+        name = who(process)
+        spot = f", reported at {short(place)}" if place is not None else ""
+        raised = f"{name[:1].upper()}{name[1:]} raised {failure.type}: CUDA error: {error.error}"
+        return f"{raised}{spot}; which line failed is not known."
+    where = f" at {short(place)}" if place is not None else ""
+    message = f"{_message(failure.message)}{_made_from(failure)}"
+    return f"{failure.type} ended {who(process)}{where}{_meanwhile(process)}: {message}"
+
+
+def _made_from(failure: Failure) -> str:
+    """A library often raises an exception of its own, which says little, from the one that tells what happened."""
+    raised_by_library = bool(failure.frames) and not is_users(failure.frames[-1])
+    if not failure.causes or not raised_by_library:
+        return ""
+    kind, message = failure.causes[-1]
+    return f" ({kind}: {_message(message)})"
 
 
 def _crashed(process: Process) -> bool:
@@ -77,6 +106,11 @@ def _seen(process: Process, ranks: int) -> Iterator[str]:
         return
     place = user_line(failure)
     yield said(failure) + (f", under {line(place)} in {place.function}" if place is not None else "")
+    yield from (f"raised after {kind}: {_message(message)}" for kind, message in failure.causes[-1:])
+    if failure.caught:
+        yield "the program caught it and called sys.exit() with a code"
+    yield from warned(failure)
+    yield from (f"NCCL's last error: {one.last_error}" for one in errors_of(failure)[:1] if one.last_error)
     if failure.index is not None:
         yield f"sample {failure.index} was being fetched"
     yield from (f"file in hand: {path}" for path in failure.paths[:2])
@@ -87,15 +121,35 @@ def _seen(process: Process, ranks: int) -> Iterator[str]:
         yield f"{ranks} processes ended by an exception; this one was the first"
 
 
-def _advice(process: Process) -> str:
-    failure, newest = process.failure, newest_loader(process)
+def _remedy(evidence: Evidence, process: Process, failure: Failure) -> Remedy:
+    error = late(failure)
+    if error is not None:
+        return again(evidence, error)
+    for other in errors_of(failure)[:1]:
+        if other.kind == REMOTE_ERROR:
+            return Remedy(
+                "Look at the other ranks and nodes first: one of them has ended, or cannot be reached any more. This "
+                "one only noticed."
+            )
+        if other.details:
+            return Remedy(
+                f"Run it again with {other.details}: NCCL then prints which call failed, and why.",
+                [with_setting(evidence, other.details)],
+            )
+    return Remedy(_advice(process, failure))
+
+
+def _advice(process: Process, failure: Failure) -> str:
+    newest = newest_loader(process)
     if newest is not None and newest.now == STARTING and newest.failed:
         return (
             "The loader was made, but its workers or its sampler could not be started: look at what is handed to them "
             "(dataset, sampler, collate_fn, worker_init_fn), and try the same loader with num_workers=0."
         )
-    if failure is not None and failure.paths:
+    if failure.paths:
         return f"Start at that line, with {failure.paths[0]} at hand."
-    if failure is not None and failure.index is not None:
+    if failure.index is not None:
         return f"Start at that line, with sample {failure.index} at hand."
+    if failure.caught:
+        return "Start at that line. The program caught the exception, so it may have printed no traceback."
     return "Start at that line; the traceback above shows how it was reached."

@@ -27,7 +27,6 @@ from typing import NamedTuple
 
 from ...model.evidence import Evidence
 from ...model.node_loaders import is_of_nodes
-from ...model.owners import owner_of
 from ...model.phrases import duration, many, said, short, who
 from ...model.questions import loader_name
 from ...model.recorded import Failure, Loader, Process
@@ -84,10 +83,10 @@ def check(evidence: Evidence) -> Iterator[Finding]:
 
 def _lost(evidence: Evidence, main: Process) -> Lost | None:
     failed: list[tuple[Failure, Process, Loader]] = []
-    for worker in evidence.recording or ():
-        owner = owner_of(evidence, worker.pid) if worker.role == "worker" else None
-        if owner is not None and owner.main is main and _waits(evidence, main, owner.loader, worker):
-            failed += [(one, worker, owner.loader) for one in worker.failures if _counts(main, owner.loader, one)]
+    for loader in main.loaders:
+        for worker in evidence.workers_of(main, loader):
+            if _waits(evidence, main, loader, worker):
+                failed += [(one, worker, loader) for one in worker.failures if _counts(main, loader, one)]
     if not failed:
         return None
     failure, worker, loader = min(failed, key=lambda one: (one[0].batch or 0, one[0].at))

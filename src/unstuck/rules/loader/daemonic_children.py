@@ -23,7 +23,6 @@ import re
 from collections.abc import Iterator
 
 from ...model.evidence import Evidence
-from ...model.owners import owner_of
 from ...model.phrases import line, said, short, who
 from ...model.places import Place
 from ...model.questions import is_users, loader_name, newest_loader
@@ -54,7 +53,7 @@ def check(evidence: Evidence) -> Iterator[Finding]:
         if main.failure is None or not _says(main.failure):
             continue
         process, failure = _first(evidence, main)
-        owner = owner_of(evidence, process.pid)
+        owner = evidence.owner_of(process.node, process.pid)
         loader = owner.loader if owner is not None else newest_loader(main)
         place, wanted, instead = _asked(failure)
         spot = f" at {short(place)}" if place is not None else ""
@@ -79,8 +78,7 @@ def _says(failure: Failure) -> bool:
 
 def _first(evidence: Evidence, main: Process) -> tuple[Process, Failure]:
     """The worker that met it first; the main process has only its words, where it came before any sample."""
-    pids = {pid for loader in main.loaders for pid in loader.pids}
-    workers = [one for one in evidence.recording or () if one.pid in pids and one.role == "worker"]
+    workers = [worker for loader in main.loaders for worker in evidence.workers_of(main, loader)]
     met = [(one, failure) for one in workers for failure in one.failures if _says(failure)]
     own = [(main, main.failure)] if main.failure is not None else []
     return min(met, key=lambda one: one[1].at) if met else own[0]

@@ -18,13 +18,18 @@ a slow disk, a costly decode or augmentation; or `num_workers=0`, which loads ev
 while nothing else happens.
 
 ## What to do
-What the evidence of this run points at: more workers while processors are idle and workers are busy, cheaper samples
-when all processors are in use, faster or nearer storage when workers wait rather than compute.
+What the evidence of this run points at: more workers while CPU cores are idle and workers are busy, cheaper samples
+when all cores are in use, faster or nearer storage when workers wait rather than compute. All processes of the node
+count by the CPU time that they used: every rank with its workers and threads, and other programs. What is advised to
+one rank is done by all of them, so the idle cores are divided by their number. Where workers are started by spawn or
+forkserver, which import everything again, they should stay from epoch to epoch (`persistent_workers=True`).
 
 ## How sure it is
 Certain of the shares: they are measured over every step. It speaks from 30 % waiting and 2 ms a step on, in a loop of
 at least ten batches and five seconds, so that a short trial, a warm-up or a small model on data in memory stays quiet.
-Time in which the run was ready and other programs had the CPU cores is left out, by the kernel's count.
+Time in which the run was ready and other programs had the CPU cores is left out, by the kernel's count. A GPU that is
+busy 90 % of the time has enough to do, whatever the loop waits for. Where that cannot be known (no utilisation rate, as
+with MIG and ROCm, or a GPU that other processes use, too), it is only possible, and the evidence says so.
 From samples it knows the same shares within a few per cent, of the seconds it looked at: it keeps quiet unless the loop
 was seen to do something with its batches, and while the workers are only starting.
 """
@@ -34,37 +39,36 @@ from __future__ import annotations
 from collections.abc import Iterator
 from math import ceil
 
-from ...model.bottleneck import BUSY, gpu_busy
-from ...model.crowding import crowds
+from ...model.crowding import queueing
 from ...model.doing import FETCHING, WAITING
 from ...model.evidence import Evidence
+from ...model.gpu_use import BUSY, gpu_use
 from ...model.loops import Loop, loops
+from ...model.more_workers import ON_CORE, Room, advice, room, room_by_samples
 from ...model.node_loaders import is_of_nodes
 from ...model.node_loaders import remedy as remedy_of_nodes
 from ...model.node_loaders import why as why_of_nodes
+from ...model.oom import oom_killed
 from ...model.phrases import duration, line, many, percent, short
-from ...model.questions import host_of, is_users, loader_name, training_loaders
+from ...model.questions import is_users, loader_name, training_loaders
 from ...model.recorded import Fetching, Loader, Process
 from ...model.report import Certainty, Finding, Remedy, Subject, Symptom
 from ...model.rule import rule
-from ...model.speaking import settings
 from ...model.spending import Time
 from ...model.stage_times import in_words
 from ...model.starving import fair_waiting, left_out
 from ...model.stripes import stripes
+from ...model.waiting import Spread, handing, on_core, spread
 from ...model.waiting import fetching as fetching_of
-from ...model.waiting import handing
 
 SHARE = 0.3  # a GPU kept busy less than 70 % of the time is the usual mark of a loader that does not keep up
 BATCHES = 10
 SECONDS = 5.0  # of looping: below that, start-up effects are all there is
 LONG = 0.002  # seconds of waiting a step: below that, handing a batch over from a worker would cost as much
-WAITING_EACH = 4  # workers for each processor when they wait rather than compute: each costs memory all the same
-ON_PROCESSOR = 0.7  # of a fetch spent on the processor: the rest is waiting for storage or sleep
 SAMPLED = 1.0  # seconds of samples: fewer are an anecdote
 IDLE = 0.5  # of the workers' time: if they rest that much, it is not their samples that take long
-QUEUED = 0.33  # of the time in which workers wanted to run, without a processor
 HANDING = "Handing batches over takes long: return fewer and larger tensors, and no views of big ones."
+TOLD = 0.05  # of loading: less is not worth words
 STARTED = 3.0  # seconds of age of the workers: before, the first batch is waited for, and that is no rate
 
 
@@ -78,17 +82,23 @@ def _recorded(evidence: Evidence) -> Iterator[Finding]:
         loop = fair_waiting(evidence, main, loader)
         if loop.steps < BATCHES or loop.lasted < SECONDS or loop.share < SHARE or loop.waited < LONG * loop.steps:
             continue
-        if (gpu_busy(evidence, main) or 0.0) >= BUSY:  # it still has work while the main thread waits for more
+        gpu = gpu_use(evidence, main)
+        if (gpu.busy or 0.0) >= BUSY:  # it still has work while the main thread waits for more
             continue
-        fetching, crowded = fetching_of(evidence, main, loader), _crowded(evidence, loader)
+        if oom_killed(evidence, [main, *evidence.workers_of(main, loader)]) is not None:
+            continue  # more workers would take more memory: that there was too little comes first
+        fetching, space = fetching_of(evidence, main, loader), room(evidence, main, loader)
+        parts = _spread(evidence, main, loader, fetching)
         yield Finding(
-            cause=f"Training waits for data {percent(loop.share)} of the time: {_why(loader, fetching)}",
+            cause=f"Training waits for data {percent(loop.share)} of the time: {_why(loader, fetching, space, parts)}",
             seen=[
-                *_seen(loader, fetching, crowded=crowded),
+                *_seen(loader, fetching, parts),
                 *in_words(evidence, main, loader),
                 *left_out(evidence, main, loader, loop),
+                *gpu.words,
             ],
-            remedy=_remedy(loader, fetching, _cpus(evidence, main), crowded=crowded),
+            remedy=_remedy(loader, fetching, space, parts),
+            certainty=gpu.certainty,
             node=main.node,
             rank=main.rank,
             pid=main.pid,
@@ -97,21 +107,19 @@ def _recorded(evidence: Evidence) -> Iterator[Finding]:
         )
 
 
-def _crowded(evidence: Evidence, loader: Loader) -> bool:
-    """Its workers are held up because others have the processors, not because storage is slow."""
-    mine = [one for one in crowds(evidence) if any(use.process.pid in loader.pids for use in one.workers)]
-    return any(one.queued >= QUEUED and one.wanted >= IDLE for one in mine)
+def _spread(evidence: Evidence, main: Process, loader: Loader, fetching: list[Fetching]) -> Spread | None:
+    """What loading goes into: computing, waiting for a CPU core by the kernel's count, other waiting."""
+    share = on_core(fetching)
+    loads = evidence.workers_of(main, loader) if loader.num_workers else [main]
+    return None if share is None else spread(share, queueing(evidence, main, loads))
 
 
-def _cpus(evidence: Evidence, main: Process) -> int | None:
-    host = host_of(evidence, main)
-    return host.cpus or None if host else None
-
-
-def _why(loader: Loader, fetching: list[Fetching]) -> str:
+def _why(loader: Loader, fetching: list[Fetching], space: Room, parts: Spread | None) -> str:
     name = loader_name(loader)
     if is_of_nodes(loader):
         return f"{name} does not keep up, {why_of_nodes(loader)}."
+    if space.is_full and space.most(loader.num_workers, parts) <= loader.num_workers:
+        return f"{name} has no free CPU core to load with, {space.words}."
     if loader.num_workers == 0:
         return f"{name} has num_workers=0, so the training process loads every batch itself."
     busy = _busy(fetching)
@@ -143,14 +151,7 @@ def _parts(fetching: list[Fetching]) -> tuple[float, float, float]:
     return fetched, max(fetched - collated, 0.0), collated
 
 
-def _processor_share(fetching: list[Fetching]) -> float | None:
-    """Processor time over time, from the batches in which both were taken."""
-    timed = [(one.cpu.mean * one.fetches.count, one.fetches.total) for one in fetching if one.cpu.count]
-    total = sum(wall for _, wall in timed)
-    return min(sum(cpu for cpu, _ in timed) / total, 1.0) if total else None
-
-
-def _seen(loader: Loader, fetching: list[Fetching], *, crowded: bool) -> Iterator[str]:
+def _seen(loader: Loader, fetching: list[Fetching], parts: Spread | None) -> Iterator[str]:
     yield (
         f"a batch is waited for {duration(loader.waits.mean)} and trained on {duration(loader.bodies.mean)}, "
         f"over {many(loader.waits.count, 'step')}"
@@ -169,51 +170,39 @@ def _seen(loader: Loader, fetching: list[Fetching], *, crowded: bool) -> Iterato
     apart = f": {percent(own / fetched)} in the dataset's own code{where}, {percent(collated / fetched)} in collating"
     timed = any(one.collates.count for one in fetching)  # not where the dataset takes a batch as a whole
     yield f"loading a batch takes {duration(fetched / count)}{apart if timed else where}"
-    share = _processor_share(fetching)
-    if share is not None:
-        rest = "" if share >= ON_PROCESSOR else f", the rest is waiting{' for a processor' if crowded else ''}"
-        yield f"{percent(share)} of that is processor time{rest}"
+    if parts is not None:
+        yield f"{percent(parts.computing)} of that is processor time{_off_core(parts)}"
 
 
-def _remedy(loader: Loader, fetching: list[Fetching], cpus: int | None, *, crowded: bool) -> Remedy:
+def _off_core(parts: Spread) -> str:
+    """What the rest is, as far as the kernel tells."""
+    if parts.computing >= ON_CORE:
+        return ""
+    if parts.queued < TOLD:
+        return ", the rest is waiting"
+    rest = f", {percent(parts.blocked)} other waiting" if parts.blocked >= TOLD else ""
+    return f", {percent(parts.queued)} waiting for a CPU core{rest}"
+
+
+def _remedy(loader: Loader, fetching: list[Fetching], space: Room, parts: Spread | None) -> Remedy:
     if is_of_nodes(loader):
-        return Remedy(remedy_of_nodes(loader, cpus))
+        return Remedy(remedy_of_nodes(loader, space.cpus))
     if loader.num_workers and _busy(fetching) < IDLE:
         elsewhere = "Look at what comes with each batch: the sampler, a batch_sampler, pin_memory."
         return Remedy(HANDING if handing(fetching) > SHARE else elsewhere)
     fetched, own, collated = _parts(fetching)
     count = sum(one.fetches.count for one in fetching)
     per_batch = fetched / count if count else 0.0
-    share = _processor_share(fetching)
     place = short(loader.reads_at) if is_users(loader.reads_at) else "the dataset"
-    return _advice(
+    return advice(
         loader,
+        space,
+        parts,
         workers=loader.num_workers,
         needed=ceil(per_batch / max(loader.bodies.mean, 1e-4)) + 1 if per_batch else loader.num_workers + 1,
         reason=f"loading a batch takes {duration(per_batch)}, training on it {duration(loader.bodies.mean)}",
         cheaper=f"make {'collating' if collated > own else place} cheaper",
-        cpus=cpus,
-        waiting=share is not None and share < ON_PROCESSOR and not crowded,
     )
-
-
-def _advice(
-    loader: Loader | None, workers: int, needed: int, reason: str, cheaper: str, cpus: int | None, *, waiting: bool
-) -> Remedy:
-    most = WAITING_EACH * (cpus or 2) if waiting else max((cpus or 2) - 1, 1)
-    wanted = min(needed, most)
-    if wanted > workers:
-        limit = f"; {many(cpus, 'processor')} may be used" if cpus and not waiting else ""
-        text = f"Set {settings(loader, num_workers=wanted)} ({reason}{limit})."
-        if wanted < needed:
-            text += f" That does not suffice for all of it: {cheaper}, or prepare the data beforehand."
-        return Remedy(text)
-    if waiting:
-        return Remedy(
-            f"The workers wait for storage: bring the data nearer (a local disk), read larger pieces, or {cheaper}."
-        )
-    used = f"all {many(cpus, 'processor')} are taken" if cpus else "more workers would share the same processors"
-    return Remedy(f"More workers will not help, {used}: {cheaper}, or prepare the data beforehand.")
 
 
 def _sampled(evidence: Evidence) -> Iterator[Finding]:
@@ -260,10 +249,9 @@ def _samples(loop: Loop) -> Iterator[str]:
     yield f"in {duration(loop.looked)} of samples: {percent(loop.waiting)} {WAITING}{others}"
     parts = ", ".join(f"{percent(one.seconds / loop.loaded)} {_part(one)}" for one in loop.loading[:3])
     yield f"{'loading' if loop.alone else 'the time of the workers'} goes into: {parts}"
-    share = loop.on_processor
-    if share is not None and loop.idle < IDLE:
-        waits = "" if share >= ON_PROCESSOR else f", the rest is waiting{' for a processor' if loop.crowded else ''}"
-        yield f"{percent(share)} of loading is processor time{waits}"
+    spent = loop.spread
+    if spent is not None and loop.idle < IDLE:
+        yield f"{percent(spent.computing)} of loading is processor time{_off_core(spent)}"
 
 
 def _part(one: Time) -> str:
@@ -274,13 +262,12 @@ def _sampled_remedy(evidence: Evidence, loop: Loop) -> Remedy:
     if not loop.alone and loop.idle >= IDLE:
         tells = "Run it under `unstuck run`: the recording tells which batches are waited for."
         return Remedy(f"{f'{HANDING} ' if loop.handing > SHARE else ''}{tells}")
-    share, host = loop.on_processor, next(iter(evidence.host or ()), None)
-    return _advice(
+    return advice(
         None,
+        room_by_samples(evidence, loop),
+        loop.spread,
         workers=len(loop.workers),
         needed=loop.needed,
         reason=f"data is waited for {percent(loop.waiting)} of the time",
         cheaper=f"make {short(loop.line.where) if loop.line is not None else 'the samples'} cheaper",
-        cpus=host.cpus or None if host is not None else None,
-        waiting=share is not None and share < ON_PROCESSOR and not loop.crowded,
     )

@@ -21,7 +21,7 @@ from collections.abc import Iterator
 
 from ...model.evidence import Evidence
 from ...model.phrases import duration, said, who
-from ...model.questions import newest_loader, user_line, workers_of
+from ...model.questions import newest_loader, user_line
 from ...model.recorded import Failure, Fetching, Process
 from ...model.report import Certainty, Finding, Remedy, Subject, Symptom
 from ...model.rule import rule
@@ -44,7 +44,7 @@ def check(evidence: Evidence) -> Iterator[Finding]:
             continue
         busy = [
             (worker, one)
-            for worker in workers_of(evidence, process, loader)
+            for worker in evidence.workers_of(process, loader)
             for one in worker.fetching
             if one.now in INSIDE
         ]

@@ -27,7 +27,7 @@ from ...model.descriptors import SHARED, listed, over_time, ran_out, spent_on
 from ...model.evidence import Evidence
 from ...model.phrases import duration, many, said, short, who
 from ...model.places import Place
-from ...model.questions import is_users, loader_name, user_line, workers_of
+from ...model.questions import is_users, loader_name, user_line
 from ...model.raised import Raised
 from ...model.recorded import Loader
 from ...model.report import Certainty, Finding, Remedy, Subject, Symptom
@@ -76,7 +76,7 @@ def _loop(one: Raised) -> Place | None:
 
 def _tensors(evidence: Evidence, one: Raised) -> int:
     """Of how many tensors a batch consists; 0: nobody looked."""
-    workers = [worker for loader in one.main.loaders for worker in workers_of(evidence, one.main, loader)]
+    workers = [worker for loader in one.main.loaders for worker in evidence.workers_of(one.main, loader)]
     handed = [batch.tensors for worker in workers for fetching in worker.fetching for batch in fetching.handed]
     return max(handed, default=0)
 

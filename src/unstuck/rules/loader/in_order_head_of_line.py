@@ -27,9 +27,10 @@ from collections.abc import Iterator
 from math import ceil
 
 from ...model.evidence import Evidence
+from ...model.oom import oom_killed
 from ...model.phrases import duration, many, percent, short
 from ...model.questions import is_users, loader_name, training_loaders
-from ...model.recorded import Loader, Spike
+from ...model.recorded import Loader, Process, Spike
 from ...model.report import Certainty, Finding, Remedy, Subject, Symptom
 from ...model.rule import rule
 from ...model.speaking import settings
@@ -57,7 +58,7 @@ def check(evidence: Evidence) -> Iterator[Finding]:
             f"batches while the other workers of {loader_name(loader)} are idle: batches are handed out in order, and "
             f"{_slow(worst)} took {duration(worst.sample_seconds or worst.fetch_seconds)}.",
             seen=list(_seen(loader, held)),
-            remedy=_remedy(loader, held),
+            remedy=_remedy(loader, held, _prefetch(evidence, main, loader, worst)),
             node=main.node,
             rank=main.rank,
             worker=worst.worker,
@@ -88,7 +89,7 @@ def _seen(loader: Loader, held: list[Spike]) -> Iterator[str]:
     yield f"{usual}; waits like these take {duration(loader.spiked)} of {duration(loader.spiked_of)}"
 
 
-def _remedy(loader: Loader, held: list[Spike]) -> Remedy:
+def _remedy(loader: Loader, held: list[Spike], more_ready: str) -> Remedy:
     samples = [str(one.index) for one in held if _by_one(one)]
     which = f"dataset[{samples[0]}]" if samples else "the batches above"
     more = f" (likewise {', '.join(samples[1:6])})" if len(samples) > 1 else ""
@@ -96,12 +97,14 @@ def _remedy(loader: Loader, held: list[Spike]) -> Remedy:
     return Remedy(
         f"Find out why {which} takes so long{spot}{more}, and mend or leave it out. Or pass in_order=False to the "
         f"DataLoader (torch 2.6 and later): the loop goes on with what is ready, in an order that differs from run to "
-        f"run.{_prefetch(loader, held[0])}"
+        f"run.{more_ready}"
     )
 
 
-def _prefetch(loader: Loader, worst: Spike) -> str:
-    """Batches that are ready outlast the slow one, if there are enough of them."""
+def _prefetch(evidence: Evidence, main: Process, loader: Loader, worst: Spike) -> str:
+    """Batches that are ready outlast the slow one, if there are enough of them, and memory for them."""
+    if oom_killed(evidence, [main, *evidence.workers_of(main, loader)]) is not None:
+        return ""
     factor = ceil(worst.fetch_seconds / max(loader.bodies.mean, 1e-4) / loader.num_workers) + 1
     if factor > MANY:
         return ""

@@ -24,7 +24,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ...model.evidence import Evidence
-from ...model.owners import owner_of
 from ...model.phrases import ending, line, said, who
 from ...model.places import Place
 from ...model.questions import is_users, user_line
@@ -58,7 +57,7 @@ def check(evidence: Evidence) -> Iterator[Finding]:
             remedy=_remedy(top),
             node=child.node,
             rank=child.rank,
-            worker=owner.number if (owner := owner_of(evidence, child.pid)) is not None else None,
+            worker=owner.number if (owner := evidence.owner_of(child.node, child.pid)) is not None else None,
             pid=child.pid,
             onset_s=failure.at,
             where=top or user_line(failure),
@@ -78,8 +77,8 @@ def _flat(failure: Failure) -> str:
 
 def _starter(evidence: Evidence, child: Process) -> Process | None:
     """Who wanted this process: the loader's main process, or its parent. A fork server is the parent of others."""
-    owner = owner_of(evidence, child.pid)
-    return owner.main if owner is not None else evidence.process(child.parent)
+    owner = evidence.owner_of(child.node, child.pid)
+    return owner.main if owner is not None else evidence.process(child.node, child.parent)
 
 
 def _top_level(failure: Failure) -> Place | None:
@@ -93,7 +92,7 @@ def _line(top: Place | None) -> str:
 
 
 def _who(evidence: Evidence, child: Process) -> str:
-    owner = owner_of(evidence, child.pid)
+    owner = evidence.owner_of(child.node, child.pid)
     return f"worker {owner.number} (pid {child.pid})" if owner is not None else f"process {child.pid}"
 
 
@@ -103,7 +102,7 @@ def _seen(evidence: Evidence, child: Process, failure: Failure, starter: Process
     if top is not None:
         further = f", and from there to {line(inner)}" if inner is not None and inner != top else ""
         yield f"it had come to {line(top)} while it imported the script{further}"
-    seen = next((one for one in evidence.exits or () if one.pid == child.pid), None)
+    seen = evidence.exit_of(child)
     if seen is not None:
         yield f"it {ending(seen.status)}"
     if starter is not None and starter.failure is not None:

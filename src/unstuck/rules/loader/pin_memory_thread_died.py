@@ -26,6 +26,7 @@ from collections.abc import Iterator
 from ...model.deaths import BROKEN
 from ...model.evidence import Evidence
 from ...model.fatal import PIN_THREAD_DIED, ended_by, pinning
+from ...model.late_errors import again, late, warned
 from ...model.phrases import line, many, said, short, who
 from ...model.questions import abnormal_worker_exits, is_users, loader_name, newest_loader, user_line
 from ...model.recorded import Failure, Loader, Process
@@ -47,7 +48,7 @@ def check(evidence: Evidence) -> Iterator[Finding]:
         yield Finding(
             cause=_cause(main, thread),
             seen=list(_seen(final, thread, loader)),
-            remedy=_remedy(thread, loader),
+            remedy=_remedy(evidence, thread, loader),
             node=main.node,
             rank=main.rank,
             pid=main.pid,
@@ -77,6 +78,7 @@ def _seen(final: Failure, thread: Failure | None, loader: Loader | None) -> Iter
     if thread is not None:
         last, own = thread.frames[-1], user_line(thread)
         yield f"before, in {thread.thread or 'the thread'}: {said(thread, 200)}"
+        yield from warned(thread)
         yield f"raised in {last.function} ({line(last)})" + (
             f", under {line(own)} in {own.function}" if own is not None and is_users(own) and own != last else ""
         )
@@ -85,7 +87,10 @@ def _seen(final: Failure, thread: Failure | None, loader: Loader | None) -> Iter
         yield (f"{many(loader.batches, 'batch')} had come from {loader_name(loader)}, with pin_memory=True{persistent}")
 
 
-def _remedy(thread: Failure | None, loader: Loader | None) -> Remedy:
+def _remedy(evidence: Evidence, thread: Failure | None, loader: Loader | None) -> Remedy:
+    error = late(thread)
+    if error is not None:
+        return again(evidence, error)  # the thread only met it
     made = f" of {loader_name(loader)}" if loader is not None else ""
     visible = (
         f"Set {settings(loader, pin_memory=False)}{made}: the same error is then raised in the loop itself, where it "

@@ -81,9 +81,9 @@ def _seen(evidence: Evidence, main: Process, loader: Loader, started: int) -> It
         yield f"{name} of the dataset has {count:,} items"
     host = host_of(evidence, main)
     pids = set(loader.pids)
-    held = [one.private for sample in host.samples for one in sample.processes if one.pid in pids] if host else []
+    held = [one.anonymous for sample in host.samples for one in sample.processes if one.pid in pids] if host else []
     if held:
-        yield f"a worker holds up to {size(max(held))} of private memory"
+        yield f"a worker holds up to {size(max(held))} of memory, mapped files not counted"
 
 
 def _remedy(loader: Loader) -> Remedy:

@@ -53,7 +53,7 @@ def check(evidence: Evidence) -> Iterator[Finding]:
             "it reads nothing, its memory does not grow, and no batch comes.",
             [
                 f"pid {seen.pid} used {duration(seen.main_task.cpu)} of processor time in {duration(seen.looked)}, "
-                f"read and wrote nothing, and grew by {seen.private_grown} bytes",
+                f"read and wrote nothing, and grew by {seen.anonymous_grown} bytes",
                 calls(one),
                 *([f"99 of 100 samples of this worker take less than {duration(usual)}"] if usual else ()),
             ],

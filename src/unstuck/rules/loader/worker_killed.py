@@ -1,7 +1,8 @@
 """Something other than the OOM killer ended a DataLoader worker with SIGKILL.
 
 ## What it looks at
-The exit status of every worker, and the kernel's counts of OOM kills: they did not move.
+The exit status of every worker, and the kernel's counts of OOM kills: they did not move within seconds of its death, or
+only those of cgroups above the training, or of the machine, while memory was far from full.
 
 ## Why it happens
 SIGKILL has a sender. If it was not the kernel's OOM killer it was a person, a supervisor, a scheduler that enforces a
@@ -12,7 +13,8 @@ Ask who ends processes here: the scheduler's log for this job, the supervisor's 
 user-space OOM daemon runs (systemd-oomd, earlyoom), its log names the pid.
 
 ## How sure it is
-Sure that it was SIGKILL and that no OOM kill was counted in the training's memory cgroups. Who sent it is not known.
+Sure that it was SIGKILL and that no OOM kill was counted in the training's own memory cgroup at that moment. Who sent
+it is not known. Where the counts were not read again after the death, it does not say that it was no OOM kill.
 """
 
 from __future__ import annotations
@@ -20,8 +22,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ...model.evidence import Evidence
-from ...model.phrases import duration, size, who
-from ...model.questions import SIGKILL, abnormal_worker_exits, host_of, last_memory, loader_name, oom_kills
+from ...model.holding import held
+from ...model.oom import kills_at, told_of_kill
+from ...model.phrases import duration, who
+from ...model.questions import SIGKILL, abnormal_worker_exits, host_of, loader_name
 from ...model.report import Certainty, Finding, Remedy, Symptom
 from ...model.rule import rule
 
@@ -38,20 +42,20 @@ MAYBE_OOM = "Whether it was the kernel's OOM killer cannot be told here."
 def check(evidence: Evidence) -> Iterator[Finding]:
     for seen, worker in abnormal_worker_exits(evidence):
         host = host_of(evidence, worker)
-        if seen.status != SIGKILL or host is None or oom_kills(host):
+        if seen.status != SIGKILL or host is None:
             continue
-        owner = evidence.loader_of(worker)
-        held = last_memory(host, worker.pid)
-        counted = bool(host.samples and host.samples[0].oom_kills)
+        kills = kills_at(host, worker.pid, seen.at)
+        if kills.of_it:
+            continue
+        owner = evidence.owner_of(worker.node, worker.pid)
+        memory = held(host, worker)
         yield Finding(
-            cause=f"Somebody sent SIGKILL to DataLoader {who(worker)}. {NOT_OOM if counted else MAYBE_OOM}",
+            cause=f"Somebody sent SIGKILL to DataLoader {who(worker)}. {NOT_OOM if kills.known else MAYBE_OOM}",
             seen=[
                 f"worker {worker.worker} ended by SIGKILL after {duration(seen.at)}",
-                "the counts of OOM kills above the training did not move"
-                if counted
-                else "no count of OOM kills can be read here",
-                *([f"it held {size(held.private)} of private memory when last seen"] if held else ()),
-                *([f"it worked for {loader_name(owner[1])}"] if owner else ()),
+                *told_of_kill(host, worker.pid, seen.at),
+                *([f"it held {memory}"] if memory else ()),
+                *([f"it worked for {loader_name(owner.loader)}"] if owner else ()),
             ],
             remedy=Remedy(
                 "Find who ends processes here: the scheduler's and supervisor's logs for this job, systemd-oomd or "
@@ -63,6 +67,6 @@ def check(evidence: Evidence) -> Iterator[Finding]:
             worker=worker.worker,
             pid=worker.pid,
             onset_s=seen.at,
-            where=owner[1].created if owner else None,
+            where=owner.loader.created if owner else None,
         )
         return

@@ -22,10 +22,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ...model.evidence import Evidence
+from ...model.evidence import Evidence, Owner
+from ...model.late_errors import again, late, warned
 from ...model.phrases import line, said, short, who
 from ...model.questions import loader_name, user_line
-from ...model.recorded import Failure, Loader, Process
+from ...model.recorded import Failure, Process
 from ...model.report import Certainty, Finding, Remedy, Subject, Symptom
 from ...model.rule import rule
 from ...model.shard_errors import raised_over
@@ -39,13 +40,13 @@ RAISED = ("fetch", "init")
 def check(evidence: Evidence) -> Iterator[Finding]:
     raised = [(failure, worker) for worker in evidence.recording or () for failure in _reached_main(evidence, worker)]
     for failure, worker in sorted(raised, key=lambda one: one[0].at)[:1]:
-        owner = evidence.loader_of(worker)
+        owner = evidence.owner_of(worker.node, worker.pid)
         count = len({other.pid for _, other in raised})
         raiser = f"{_what(failure)} {failure.type} in DataLoader {who(worker)}"
         yield Finding(
             cause=f"{raiser}, {_sample(failure)}: {_message(failure)}",
             seen=[*_seen(failure, owner, count), *_sample_of_shard(raised_over(failure, worker))],
-            remedy=_of_stage(raised_over(failure, worker)) or _remedy(failure, owner),
+            remedy=_rerun(evidence, failure) or _of_stage(raised_over(failure, worker)) or _remedy(failure, owner),
             node=worker.node,
             rank=worker.rank,
             worker=worker.worker,
@@ -53,13 +54,14 @@ def check(evidence: Evidence) -> Iterator[Finding]:
             onset_s=failure.at,
             where=user_line(failure),
             subject=_subject(failure),
+            certainty=Certainty.LIKELY.value if late(failure) is not None else "",
         )
 
 
 def _reached_main(evidence: Evidence, worker: Process) -> list[Failure]:
     """Exceptions of a worker by which its main process ended, rather than caught them and went on."""
-    owner = evidence.loader_of(worker)
-    main = owner[0] if owner is not None else evidence.process(worker.parent)
+    owner = evidence.owner_of(worker.node, worker.pid)
+    main = owner.main if owner is not None else evidence.process(worker.node, worker.parent)
     if main is None or main.failure is None or worker.role != "worker":
         return []
     ended_by = [(main.failure.type, main.failure.message), *main.failure.causes]
@@ -76,7 +78,7 @@ def _is(failure: Failure, kind: str, message: str) -> bool:
 
 def _what(failure: Failure) -> str:
     place = user_line(failure)
-    return f"{short(place)} raised" if place is not None else "The dataset raised"
+    return f"{short(place)} raised" if place is not None and late(failure) is None else "The dataset raised"
 
 
 def _sample(failure: Failure) -> str:
@@ -97,10 +99,11 @@ def _message(failure: Failure) -> str:
     return text if text.endswith((".", "!", "?")) else f"{text}."
 
 
-def _seen(failure: Failure, owner: tuple[Process, Loader] | None, count: int) -> Iterator[str]:
+def _seen(failure: Failure, owner: Owner | None, count: int) -> Iterator[str]:
     place = user_line(failure)
     if place is not None:
         yield f"{said(failure)}, raised under {line(place)} in {place.function}"
+    yield from warned(failure)
     if failure.index is not None and not failure.collating:
         yield f"sample {failure.index}, of batch {failure.batch} of this worker"
     elif failure.indices:
@@ -109,13 +112,19 @@ def _seen(failure: Failure, owner: tuple[Process, Loader] | None, count: int) ->
         yield f"in the stage {failure.stage}" + (f" of {failure.item}" if failure.item else "")
     yield from (f"file in hand: {path}" for path in failure.paths[:2])
     if owner is not None:
-        yield f"it worked for {loader_name(owner[1])}"
+        yield f"it worked for {loader_name(owner.loader)}"
     if count > 1:
         yield f"{count} workers raised; this one was the first"
 
 
 def _sample_of_shard(error: ShardError | None) -> list[str]:
     return [] if error is None else [f"in {error.stage} of sample {error.key} of {error.path}"]
+
+
+def _rerun(evidence: Evidence, failure: Failure) -> Remedy | None:
+    """A kernel that failed is reported later than it was launched: first its line has to be found."""
+    error = late(failure)
+    return again(evidence, error) if error is not None else None
 
 
 def _of_stage(error: ShardError | None) -> Remedy | None:
@@ -139,7 +148,7 @@ def _subject(failure: Failure) -> Subject | None:
     return Subject("sample", str(failure.index)) if failure.index is not None else None
 
 
-def _remedy(failure: Failure, owner: tuple[Process, Loader] | None) -> Remedy:
+def _remedy(failure: Failure, owner: Owner | None) -> Remedy:
     subject = _subject(failure)
     if failure.how == "init":
         return Remedy("Call worker_init_fn with a number by itself: what it needs must be there in every worker.")
@@ -150,7 +159,7 @@ def _remedy(failure: Failure, owner: tuple[Process, Loader] | None) -> Remedy:
         )
     elif subject is not None and subject.kind == "file":
         text = f"Look at {subject.name} first. If files like it are to be expected, handle them where they are read."
-    elif failure.index is not None and not (owner is not None and owner[1].iterable):
+    elif failure.index is not None and not (owner is not None and owner.loader.iterable):
         text = f"Call dataset[{failure.index!r}] without a DataLoader {alone}."
     else:
         text = f"Iterate over the dataset without a DataLoader {alone}."

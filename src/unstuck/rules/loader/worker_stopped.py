@@ -20,12 +20,11 @@ from collections.abc import Iterator
 
 from ...model.culprit import culprit, found, state
 from ...model.evidence import Evidence
-from ...model.look import Seen, Stack
+from ...model.look import FROZEN, Seen, Stack
 from ...model.report import Certainty, Finding, Remedy, Symptom
 from ...model.rule import rule
 from ...model.standing import LONG, main_stack, standing
 
-FROZEN = ("freezer", "refrigerator")
 ROLES = ("main", "worker", "child", "launcher")
 
 
@@ -33,7 +32,17 @@ ROLES = ("main", "worker", "child", "launcher")
     explains=Symptom.STUCK,
     certainty=Certainty.CERTAIN,
     needs=("processes",),
-    outranks=("stuck-in-user-code", "dataloader-bound", "worker-blocked-io", "uncaught-exception", "main-killed"),
+    outranks=(
+        "collective-timeout",
+        "collectives-out-of-step",
+        "dataloader-bound",
+        "main-killed",
+        "silent-rank-data-stall",
+        "straggler-rank",
+        "stuck-in-user-code",
+        "uncaught-exception",
+        "worker-blocked-io",
+    ),
 )
 def check(evidence: Evidence) -> Iterator[Finding]:
     stopped = [one for one in evidence.processes or () if one.role in ROLES and _how(one)]

@@ -14,8 +14,8 @@ Raise the container's or the job's memory limit, or lower what the processes hol
 batches, shuffle buffers, caches. The samples say who held how much in the end.
 
 ## How sure it is
-Sure when the kernel's counter moved. Without a counter it needs memory within 5 % of the limit, page cache not counted,
-at the last look: a full page cache is normal and never enough.
+Sure when the counter of the run's own cgroup moved after the last look. Without a counter it needs memory within 5 % of
+the limit, page cache not counted, at the last look: a full page cache is normal and never enough.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ...model.evidence import Evidence, Sample
+from ...model.oom import kills_at_the_end
 from ...model.phrases import duration, size, who
-from ...model.questions import oom_kills
 from ...model.report import Certainty, Finding, Remedy, Symptom
 from ...model.rule import rule
 
@@ -46,20 +46,17 @@ def check(evidence: Evidence) -> Iterator[Finding]:
         if any(one.alive or one.ended is not None or one.failure for one in here if one.role != "worker"):
             continue
         last = looks[-1]
-        moved = oom_kills(host)
+        kills = kills_at_the_end(host).of_it
         near = last.limit is not None and last.used is not None and last.used >= NEARLY_FULL * last.limit
-        if not moved and not near:
+        if not kills and not near:
             continue
         yield Finding(
             cause="The memory limit was reached, and the kernel ended the whole run at once, the watcher with it.",
             seen=[
                 f"the journal breaks off after {duration(last.at)}, and no process said goodbye",
-                *(
-                    f"OOM kills in {name}: {before} before the run, {after} now"
-                    for name, (before, after) in moved.items()
-                ),
+                *(one.told() for one in kills),
                 *_use(last),
-                *_largest(evidence, last),
+                *_largest(evidence, host.node, last),
             ],
             remedy=Remedy(_advice(last)),
             node=host.node,
@@ -74,11 +71,12 @@ def _use(last: Sample) -> Iterator[str]:
         yield f"{size(last.available)} of {size(last.total)} were left on the machine at the last look"
 
 
-def _largest(evidence: Evidence, last: Sample) -> Iterator[str]:
-    for memory in sorted(last.processes, key=lambda one: one.private, reverse=True)[:3]:
-        process = evidence.process(memory.pid)
+def _largest(evidence: Evidence, node: str, last: Sample) -> Iterator[str]:
+    for memory in sorted(last.processes, key=lambda one: one.anonymous, reverse=True)[:3]:
+        process = evidence.process(node, memory.pid)
         if process is not None:
-            yield f"{who(process)} held {size(memory.private)} private, {size(memory.shared)} shared"
+            forked = " with what it shared since the fork" if process.threads_at_fork is not None else ""
+            yield f"{who(process)} held {size(memory.anonymous)}{forked}, and {size(memory.shared)} of shared memory"
 
 
 def _advice(last: Sample) -> str:

@@ -1,8 +1,8 @@
 """Forked workers copy a large Python list or dict bit by bit, merely by reading it.
 
 ## What it looks at
-Memory that belongs to each worker alone, which no other process shares, against what it has in all: the first climbs
-while the second stands still, so that nothing new is allocated and shared pages are being copied. Then how the workers
+Memory that is private to each worker, which no other process shares, less what it has allocated since the fork: what is
+left are shared pages that were copied, and they climb. Then how the workers
 were started, the memory of the main process, and how many objects the dataset's lists and dicts hold.
 
 ## Why it happens
@@ -16,10 +16,11 @@ bytes with offsets), an Arrow table, a mapped file. Until then, fewer workers; `
 memory back at the end of each pass.
 
 ## How sure it is
-Sure: memory that a process allocates itself raises both numbers. It speaks when the workers were forked, the dataset
+Sure: memory that a process allocates itself is not counted. It speaks when the workers were forked, the dataset
 holds a list or dict of 100,000 items or more, and a worker's own memory rose step by step by 64 MiB. A jump at once is
 left alone: that is what a main process makes which writes to memory of its own, a model's weights for instance. The
-memory of mapped files and of shared batches is counted apart and plays no part.
+memory of mapped files and of shared batches is counted apart and plays no part. Where the limit was reached, the kill
+is told as what it led to; what is still to come is told only while a run goes on and its copies have not levelled off.
 """
 
 from __future__ import annotations
@@ -29,9 +30,11 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from ...model.evidence import Evidence, Host
-from ...model.growing import Climb, climb, looks_at, meets, room
-from ...model.phrases import duration, many, size, who
-from ...model.questions import host_of, loader_name, workers_of
+from ...model.fitting import COMFORTABLE, limit_of
+from ...model.growing import Climb, climb, copied, looks_at, meets, room
+from ...model.oom import Killed, oom_killed
+from ...model.phrases import duration, ending, many, size, who
+from ...model.questions import SIGKILL, ended_well, host_of, loader_name
 from ...model.recorded import Loader, Process
 from ...model.report import Certainty, Finding, Remedy, Subject, Symptom
 from ...model.rule import rule
@@ -40,18 +43,17 @@ from ...model.speaking import settings
 ITEMS = 100_000  # Python objects: fewer take some megabytes at the most
 MUCH = 64 << 20  # bytes of growth in one worker: less is what any worker copies of the interpreter
 LOOKS = 3  # two may be a coincidence
-SHARED = 0.3  # of that growth which may be memory it allocated itself
 LEVEL = 0.95  # of the highest value: from there on it has levelled off
+LASTS = 0.2  # of the time it took to get there, for which it stays: a steady climb has a twentieth left
 STEPPED = 0.8  # of that growth which may come at once: a parent that writes makes it jump, readers make it climb
 
 
 class Copying(NamedTuple):
-    """One worker: how what it has alone rose, whether that has come to an end, and what it has in all."""
+    """One worker: how its copies grew, and whether that has come to an end."""
 
     worker: Process
     own: Climb
     levelled: bool
-    private: int
 
 
 @rule(
@@ -67,10 +69,10 @@ def check(evidence: Evidence) -> Iterator[Finding]:
             container = _container(loader)
             if host is None or container is None or loader.context not in (None, "fork"):
                 continue
-            workers = [_copying(host, one) for one in workers_of(evidence, main, loader)]
+            workers = [_copying(host, one) for one in evidence.workers_of(main, loader)]
             copying = [one for one in workers if one is not None]
             if copying:
-                yield _finding(host, main, loader, copying, container)
+                yield _finding(evidence, host, main, loader, copying, container)
 
 
 def _container(loader: Loader) -> str | None:
@@ -82,32 +84,34 @@ def _container(loader: Loader) -> str | None:
 def _copying(host: Host, worker: Process) -> Copying | None:
     if worker.threads_at_fork is None:
         return None
-    looks = looks_at(host, worker.pid, "own")
-    rising = _rising([(worker.opened, 0), *looks])  # a process that was just forked shares everything
+    looks = [(worker.opened, 0), *copied(host, worker)]  # a process that was just forked shares everything
+    rising = _rising(looks)
     own = climb(rising, LOOKS)
     if own is None or own.grown < MUCH:
         return None
     largest = max(after - before for (_, before), (_, after) in pairwise(rising))
-    private = [value for _, value in looks_at(host, worker.pid, "private")]
-    if largest > STEPPED * own.grown or private[-1] - private[0] > SHARED * own.grown:
-        return None
-    return Copying(worker, own, len(rising) <= len(looks), private[-1])
+    return Copying(worker, own, len(rising) < len(looks)) if largest <= STEPPED * own.grown else None
 
 
 def _rising(looks: list[tuple[float, int]]) -> list[tuple[float, int]]:
-    """Up to where it levels off, if it does."""
+    """Up to where it levels off, if it does: what climbs on is that high only in the end."""
     top = max(value for _, value in looks)
-    return looks[: next(number for number, (_, value) in enumerate(looks) if value >= LEVEL * top) + 1]
+    until = next(number for number, (_, value) in enumerate(looks) if value >= LEVEL * top)
+    took, since = looks[until][0] - looks[0][0], looks[-1][0] - looks[until][0]
+    return looks[: until + 1] if since >= LASTS * took else looks
 
 
-def _finding(host: Host, main: Process, loader: Loader, copying: list[Copying], container: str) -> Finding:
+def _finding(
+    evidence: Evidence, host: Host, main: Process, loader: Loader, copying: list[Copying], container: str
+) -> Finding:
     worst = max(copying, key=lambda one: one.own.grown)
+    killed = oom_killed(evidence, [main, *evidence.workers_of(main, loader)])
+    until = f", until the kernel's OOM killer ended {who(killed.process)}" if killed is not None else ""
     return Finding(
-        cause=f"Each worker of {loader_name(loader)} is making a copy of {container}, which holds "
-        f"{loader.containers[container]:,} Python objects: reading them writes to their reference counts, and the "
-        f"memory that the fork shared is copied, {size(worst.own.grown)} in one worker so far.",
-        seen=list(_seen(host, main, loader, copying)),
-        remedy=_remedy(loader, container),
+        cause=f"Workers copied {container} of {loader_name(loader)} by reading it: {loader.containers[container]:,} "
+        f"Python objects, {size(worst.own.grown)} in one worker{until or ' so far' * main.alive}.",
+        seen=list(_seen(evidence, host, main, loader, copying, killed)),
+        remedy=_remedy(host, main, loader, copying, container, killed),
         node=main.node,
         rank=main.rank,
         worker=worst.worker.worker,
@@ -118,29 +122,36 @@ def _finding(host: Host, main: Process, loader: Loader, copying: list[Copying], 
     )
 
 
-def _seen(host: Host, main: Process, loader: Loader, copying: list[Copying]) -> Iterator[str]:
+def _seen(
+    evidence: Evidence, host: Host, main: Process, loader: Loader, copying: list[Copying], killed: Killed | None
+) -> Iterator[str]:
     for one in copying[:2]:
         yield (
-            f"{who(one.worker)} shared all its memory when it was forked; {size(one.own.last)} were its own "
-            f"{duration(one.own.until - one.own.since)} later, while its private memory stayed at {size(one.private)}"
+            f"{who(one.worker)} shared all its memory when it was forked; {duration(one.own.until - one.own.since)} "
+            f"later {size(one.own.last)} of that were private copies, not counting what it allocated itself"
         )
-    held = [one for sample in host.samples for one in sample.processes if one.pid == main.pid]
-    if not held:
+    yield "reading a Python object writes to its count of references: the page it lies on is copied"
+    if killed is not None:
+        yield f"{who(killed.process)} {ending(SIGKILL)} after {duration(killed.at)}"
+        yield from (one.told() for one in killed.counts)
+    most = max((value for _, value in looks_at(host, main.pid, "anonymous")), default=0)
+    if not most:
         return
-    most = max(held, key=lambda one: one.private)
     yield (
-        f"the main process holds {size(most.private)} of private memory: that is where each worker's copy ends at the "
-        f"latest; {size(most.files)} of mapped files and {size(most.shared)} of shared memory play no part"
+        f"the main process holds {size(most)}, mapped files and shared memory not counted: that is where each worker's "
+        f"copy ends at the latest"
     )
-    yield from _forecast(host, loader, copying, most.private)
+    if killed is not None:
+        return
+    if all(one.levelled for one in copying):
+        yield f"it has levelled off, at {size(copying[0].own.last)} for each of {many(loader.num_workers, 'worker')}"
+    elif not ended_well(evidence, main):
+        yield from _forecast(host, loader, copying, most)
 
 
 def _forecast(host: Host, loader: Loader, copying: list[Copying], most: int) -> Iterator[str]:
     """What is still to come, against what is left."""
     left = room(host)
-    if all(one.levelled for one in copying):
-        yield f"it has levelled off, at {size(copying[0].own.last)} for each of {many(loader.num_workers, 'worker')}"
-        return
     each = loader.num_workers / len(copying)  # not all of them were looked at
     still = sum(max(most - one.own.last, 0) for one in copying) * each
     if left is None:
@@ -157,12 +168,24 @@ def _forecast(host: Host, loader: Loader, copying: list[Copying], most: int) -> 
     )
 
 
-def _remedy(loader: Loader, container: str) -> Remedy:
-    name = container.rpartition(".")[2]
-    half = settings(loader, num_workers=max(loader.num_workers // 2, 1))
-    fewer = f" Until then, {half} halves it." if loader.num_workers > 1 else ""
+def _remedy(
+    host: Host, main: Process, loader: Loader, copying: list[Copying], container: str, killed: Killed | None
+) -> Remedy:
+    name, half, workers = container.rpartition(".")[2], max(loader.num_workers // 2, 1), loader.num_workers
+    fewer = f" Until then, {settings(loader, num_workers=half)} makes {many(half, 'copy')} instead of {workers}."
+    if workers < 2 or (killed is not None and not _fits(host, main, loader, copying, half)):
+        fewer = ""
     return Remedy(
         f"Turn {name} into a few large objects: numbers into a numpy array or torch tensor, strings into one array of "
         f"bytes with offsets (np.frombuffer(b''.join(texts), dtype=np.uint8) and np.cumsum of the lengths), or an "
         f"Arrow table.{fewer}"
     )
+
+
+def _fits(host: Host, main: Process, loader: Loader, copying: list[Copying], workers: int) -> bool:
+    """Whether whole copies in so many workers stay below the limit, with all else that was in use."""
+    looks = [one for one in host.samples if any(held.pid == main.pid for held in one.processes)]
+    limit, used = max((limit_of(one) for one in looks), key=lambda one: one[1], default=(0, 0))
+    whole = max((value for _, value in looks_at(host, main.pid, "anonymous")), default=0)
+    else_used = used - loader.num_workers * min(one.own.last for one in copying)
+    return else_used + workers * whole <= COMFORTABLE * limit

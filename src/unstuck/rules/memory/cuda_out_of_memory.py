@@ -115,32 +115,34 @@ def _seen(evidence: Evidence, one: Raised, numbers: Shortage) -> Iterator[str]:
         yield f"by torch: {size(numbers.allocated)} allocated, {size(numbers.reserved or 0)} reserved and unused"
     if numbers.allowed is not None:
         yield f"the program has limited itself to {size(numbers.allowed)}"
-    yield from (f"in use by {_named(evidence, pid)}: {size(count)}" for pid, count in numbers.others.items())
+    yield from (
+        f"in use by {_named(evidence, one.process.node, pid)}: {size(count)}" for pid, count in numbers.others.items()
+    )
     if one.loader is not None and one.process is one.main:
         yield f"{many(one.loader.batches, 'batch')} had come from {loader_name(one.loader)}"
 
 
-def _named(evidence: Evidence, pid: int) -> str:
-    process = evidence.process(pid)
+def _named(evidence: Evidence, node: str, pid: int) -> str:
+    process = evidence.process(node, pid)
     return f"another process (pid {pid})" if process is None else f"{who(process)}, of this same run"
 
 
 def _remedy(evidence: Evidence, one: Raised, numbers: Shortage) -> Remedy:
     if numbers.tried is None:
         return _without_numbers(one)
-    ways = [_way(evidence, numbers, name) for name in _enough(numbers)]
+    ways = [_way(evidence, one.process.node, numbers, name) for name in _enough(numbers)]
     text = " ".join([*(way.text for way in ways), _less(one, otherwise=bool(ways))])
     return Remedy(text, [command for way in ways for command in way.commands])
 
 
-def _way(evidence: Evidence, numbers: Shortage, name: str) -> Remedy:
+def _way(evidence: Evidence, node: str, numbers: Shortage, name: str) -> Remedy:
     if name == "pieces":
         return Remedy(
             "Let torch's segments grow, so that free pieces are joined.",
             [f"{numbers.setting}=expandable_segments:True {quoted_line(evidence.run.command)}".strip()],
         )
     pids = sorted(numbers.others)
-    ours = [process for process in map(evidence.process, pids) if process is not None]
+    ours = [process for pid in pids if (process := evidence.process(node, pid)) is not None]
     if ours:
         return Remedy(
             f"{who(ours[0]).capitalize()} of this run computes on the same GPU: give each rank its own, with "

@@ -2,7 +2,7 @@
 
 ## What it looks at
 How many nodes of autograd graphs are alive right after an optimizer step, counted now and then while the main process's
-private memory grows; and that memory over time. Nodes in proportion to the steps taken mean that each step's graph is
+memory grows; and that memory over time. Nodes in proportion to the steps taken mean that each step's graph is
 kept.
 
 ## Why it happens
@@ -27,8 +27,9 @@ from itertools import pairwise
 
 from ...model.evidence import Evidence
 from ...model.growing import Climb, climb, looks_at, meets, room
+from ...model.oom import oom_killed
 from ...model.phrases import duration, short, size
-from ...model.questions import host_of
+from ...model.questions import ended_well, host_of
 from ...model.recorded import Process
 from ...model.report import Certainty, Finding, Remedy, Symptom
 from ...model.rule import rule
@@ -92,7 +93,7 @@ def _memory(evidence: Evidence, main: Process, first: Graph) -> Climb | None:
     host = host_of(evidence, main)
     if host is None:
         return None
-    return climb(looks_at(host, main.pid, "private", since=first.at, until=main.last_step), LOOKS)
+    return climb(looks_at(host, main.pid, "anonymous", since=first.at, until=main.last_step), LOOKS)
 
 
 def _seen(evidence: Evidence, main: Process, grown: Climb | None) -> Iterator[str]:
@@ -101,11 +102,12 @@ def _seen(evidence: Evidence, main: Process, grown: Climb | None) -> Iterator[st
     if grown is None or host is None or grown.grown <= 0:
         return
     yield (
-        f"private memory of the main process grew from {size(grown.first)} to {size(grown.last)} in "
+        f"memory of the main process, mapped files not counted, grew from {size(grown.first)} to {size(grown.last)} in "
         f"{duration(grown.until - grown.since)}"
     )
     left, rate = room(host), _steps_a_second(main)
-    if left is not None and rate:
+    over = ended_well(evidence, main) or oom_killed(evidence, [main]) is not None
+    if left is not None and rate and not over:
         step = meets(left[0], grown.per_second / rate, main.optimizer_steps)
         yield f"at this rate {left[1]} is reached at about step {step:,}: {size(left[0])} are left"
 

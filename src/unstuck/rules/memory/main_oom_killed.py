@@ -2,7 +2,8 @@
 
 ## What it looks at
 The exit status of every main process, as its parent or the watcher saw it, and the kernel's count of OOM kills in its
-memory cgroup from the beginning of the run to its end. Where nothing imports torch, the status of the command itself:
+memory cgroup: whether it moved within seconds of that death. Counts of cgroups above it, or of the whole machine, count
+only where memory was nearly full at that moment. Where nothing imports torch, the status of the command itself:
 SIGKILL, or 137, which a shell gives when SIGKILL ended what it had started.
 
 ## Why it happens
@@ -11,12 +12,12 @@ batches waiting to be used, graphs kept alive by losses that are stored without 
 together.
 
 ## What to do
-Look at how its private memory went: steady growth points at something kept every step, a sudden jump at one large
+Look at how its memory went: steady growth points at something kept every step, a sudden jump at one large
 allocation. Lower that, or raise the limit.
 
 ## How sure it is
-The process ended by SIGKILL and a counter of OOM kills moved in the same run. With exit code 137 it is likely. Silent
-otherwise.
+The process was killed by SIGKILL and the count of OOM kills moved at that moment. With exit code 137 it is likely.
+Silent otherwise.
 """
 
 from __future__ import annotations
@@ -24,8 +25,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ...model.evidence import Evidence, Host
+from ...model.growing import looks_at
+from ...model.oom import kills_at
 from ...model.phrases import duration, ending, size, who
-from ...model.questions import COMMAND, SIGKILL, host_of, last_memory, oom_kills, unrecorded_command
+from ...model.questions import COMMAND, SIGKILL, host_of, unrecorded_command
 from ...model.recorded import Process
 from ...model.report import Certainty, Finding, Remedy, Symptom
 from ...model.rule import rule
@@ -41,21 +44,18 @@ SHELL_KILLED = 137  # 128 + SIGKILL
 )
 def check(evidence: Evidence) -> Iterator[Finding]:
     for seen in sorted(evidence.exits or (), key=lambda one: one.at):
-        process = evidence.process(seen.pid) or unrecorded_command(evidence, seen.pid)
+        process = evidence.process(seen.node, seen.pid, seen.at) or unrecorded_command(evidence, seen)
         if process is None or process.role not in ("main", COMMAND) or not _killed(process, seen.status):
             continue
         host, name = host_of(evidence, process), who(process) if process.role == "main" else "the command"
-        moved = oom_kills(host) if host is not None else {}
-        if host is None or not moved:
+        kills = kills_at(host, process.pid, seen.at).of_it if host is not None else []
+        if host is None or not kills:
             continue
         yield Finding(
             cause=f"The kernel's OOM killer ended {name}: the memory limit was reached.",
             seen=[
                 f"{name} {ending(seen.status)} after {duration(seen.at)}",
-                *(
-                    f"OOM kills in {name}: {before} before the run, {after} now"
-                    for name, (before, after) in moved.items()
-                ),
+                *(one.told() for one in kills),
                 *_growth(host, process.pid),
             ],
             remedy=Remedy(_advice(host)),
@@ -74,10 +74,12 @@ def _killed(process: Process, status: int) -> bool:
 
 
 def _growth(host: Host, pid: int) -> Iterator[str]:
-    series = [one.private for sample in host.samples for one in sample.processes if one.pid == pid]
-    held = last_memory(host, pid)
-    if held is not None and series:
-        yield f"its private memory went from {size(series[0])} to {size(held.private)} between the first and last look"
+    looks = [value for _, value in looks_at(host, pid, "anonymous") if value]
+    if looks:
+        yield (
+            f"its memory, mapped files and shared memory not counted, went from {size(looks[0])} to {size(looks[-1])} "
+            f"between the first and last look"
+        )
 
 
 def _advice(host: Host) -> str:

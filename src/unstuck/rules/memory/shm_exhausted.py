@@ -22,10 +22,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ...model.evidence import Evidence
+from ...model.evidence import Evidence, Owner
 from ...model.phrases import duration, many, said, size, who
 from ...model.questions import abnormal_worker_exits, host_of
-from ...model.recorded import Failure, Loader, Process
+from ...model.recorded import Failure, Process
 from ...model.report import Certainty, Finding, Remedy, Subject, Symptom
 from ...model.rule import rule
 from ...model.speaking import settings
@@ -86,7 +86,7 @@ def _space(total: int | None, free: int | None) -> Iterator[str]:
 
 
 def _finding(evidence: Evidence, process: Process, at: float, seen: list[str], total: int | None) -> Finding:
-    owner = evidence.loader_of(process)
+    owner = evidence.owner_of(process.node, process.pid)
     return Finding(
         cause=f"Shared memory is full: {who(process)} could not hand over a batch through /dev/shm"
         + (f" of {size(total)}." if total else "."),
@@ -97,16 +97,16 @@ def _finding(evidence: Evidence, process: Process, at: float, seen: list[str], t
         worker=process.worker,
         pid=process.pid,
         onset_s=at,
-        where=owner[1].created if owner else None,
+        where=owner.loader.created if owner else None,
         subject=Subject("filesystem", "/dev/shm"),
     )
 
 
-def _remedy(owner: tuple[Process, Loader] | None, total: int | None) -> Remedy:
+def _remedy(owner: Owner | None, total: int | None) -> Remedy:
     wanted = max((total or 0) * 16, 8 << 30) >> 30
     text = f"Give the container more shared memory ({wanted} GiB, or the host's by --ipc=host)"
-    if owner is not None and owner[1].num_workers:
-        loader = owner[1]
+    if owner is not None and owner.loader.num_workers:
+        loader = owner.loader
         waiting = loader.num_workers * (loader.prefetch_factor or 2)
         fewer = settings(loader, num_workers=max(loader.num_workers // 2, 1), prefetch_factor=1)
         text += f", or have fewer batches wait in it: now up to {many(waiting, 'batch')}, with {fewer} fewer"

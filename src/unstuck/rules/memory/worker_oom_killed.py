@@ -1,9 +1,12 @@
 """The kernel's OOM killer ended a DataLoader worker.
 
 ## What it looks at
-The exit status of every worker, and the kernel's own count of OOM kills in the training's memory cgroup (and above it)
-from the beginning of the run to its end. The exception that the main process shows plays no part: the same kill
-surfaces as "killed by signal", as ConnectionResetError or as EOFError, by race.
+The exit status of every worker, and the kernel's own count of OOM kills in the training's memory cgroup: whether it
+moved within seconds of the worker's death. The counts of cgroups above it and of the whole machine also move for
+others: they count only where memory was nearly full at that moment. The exception that the main process shows plays no
+part: the same kill surfaces as "killed by signal", as ConnectionResetError or as EOFError, by race.
+
+Then how the worker's memory went: whether it rose with the one sample that was being loaded, or from batch to batch.
 
 ## Why it happens
 Workers hold memory of their own: what `__getitem__` needs while it runs, batches waiting in the queue (num_workers x
@@ -11,26 +14,32 @@ prefetch_factor x batch), shuffle buffers, and copies of Python objects that wer
 main process they reached the limit of the container, the Slurm job or the machine, and the kernel chose the largest.
 
 ## What to do
-Lower what workers hold at once (num_workers first, then prefetch_factor, then batch_size), or raise the limit. If the
-workers' private memory grew all the time, the growth is the fault and smaller numbers only delay it.
+If one sample is named, look at that one: no setting of the loader makes it smaller. If the worker's memory grew from
+batch to batch, the growth is the fault and smaller numbers only delay it. Else use the settings that are named, which
+fit by the numbers of this run, or raise the limit.
 
 ## How sure it is
-A worker ended by SIGKILL and a counter of OOM kills moved in the same run: that is the kernel's own word for it. It
-stays silent when the counters cannot be read, or did not move.
+A worker was killed by SIGKILL and the count of OOM kills moved at that moment: that is the kernel's own word for it. It
+stays silent when the counters cannot be read, or moved at another time (worker-killed). A sample is named if memory
+rose four times as much with it as it moved by with all samples before it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import pairwise
 
 from ...model.evidence import Evidence, Host
+from ...model.fitting import COMFORTABLE, Large, Needs, in_hand, kept, needs_of
+from ...model.holding import held
+from ...model.oom import kills_at
 from ...model.phrases import duration, ending, many, size, who
-from ...model.questions import SIGKILL, abnormal_worker_exits, host_of, last_memory, oom_kills
+from ...model.questions import SIGKILL, abnormal_worker_exits, host_of
 from ...model.recorded import Loader, Process
-from ...model.report import Certainty, Finding, Remedy, Symptom
+from ...model.report import Certainty, Finding, Remedy, Subject, Symptom
 from ...model.rule import rule
 from ...model.speaking import settings
+
+PREFETCH = 2  # torch's default
 
 
 @rule(
@@ -44,29 +53,37 @@ def check(evidence: Evidence) -> Iterator[Finding]:
         host = host_of(evidence, worker)
         if seen.status != SIGKILL or host is None:
             continue
-        moved = oom_kills(host)
-        if not moved:
+        kills = kills_at(host, worker.pid, seen.at).of_it
+        if not kills:
             continue
-        owner = evidence.loader_of(worker)
+        owner, large = evidence.owner_of(worker.node, worker.pid), in_hand(host, worker)
+        during = f" while it loaded sample {large.sample}" if large is not None else ": the memory limit was reached"
         yield Finding(
-            cause=f"The kernel's OOM killer ended DataLoader {who(worker)}: the memory limit was reached.",
+            cause=f"The kernel's OOM killer ended DataLoader {who(worker)}{during}.",
             seen=[
                 f"worker {worker.worker} {ending(seen.status)} after {duration(seen.at)}",
-                *(
-                    f"OOM kills in {name}: {before} before the run, {after} now"
-                    for name, (before, after) in moved.items()
-                ),
+                *(one.told() for one in kills),
+                *([_told(large)] if large is not None else ()),
                 *_memory(host, worker),
             ],
-            remedy=_remedy(host, worker, owner),
+            remedy=_remedy(evidence, host, worker, large),
             node=worker.node,
             rank=worker.rank,
             worker=worker.worker,
             pid=worker.pid,
             onset_s=seen.at,
-            where=owner[1].created if owner else None,
+            where=owner.loader.created if owner else None,
+            subject=Subject("sample", str(large.sample)) if large is not None else None,
         )
         return
+
+
+def _told(large: Large) -> str:
+    file = f" ({large.file})" if large.file else ""
+    return (
+        f"sample {large.sample}{file} had taken {size(large.grown)} or more; the {many(large.samples, 'sample')} "
+        f"before it moved the worker's memory by {size(large.usual)} at most"
+    )
 
 
 def _memory(host: Host, worker: Process) -> Iterator[str]:
@@ -74,45 +91,55 @@ def _memory(host: Host, worker: Process) -> Iterator[str]:
     limits = [sample.limit for sample in host.samples if sample.limit]
     used = [sample.used for sample in host.samples if sample.used]
     if limits and used:
-        yield f"the limit is {size(limits[-1])}; {size(max(used))} were in use at the most, page cache not counted"
+        yield f"the limit is {size(limits[-1])}; {size(max(used))} were in use at most, page cache not counted"
     elif last.total:
         least = min(one.available for one in host.samples)
         yield f"the machine has {size(last.total)}; {size(least)} were left at the least"
-    held = last_memory(host, worker.pid)
-    if held is not None:
-        yield f"the worker held {size(held.private)} of private memory when last seen"
+    if (told := held(host, worker)) is not None:
+        yield f"the worker held {told}"
 
 
-def _remedy(host: Host, worker: Process, owner: tuple[Process, Loader] | None) -> Remedy:
+def _remedy(evidence: Evidence, host: Host, worker: Process, large: Large | None) -> Remedy:
     limits = [sample.limit for sample in host.samples if sample.limit]
     limit = f"the limit of {size(limits[-1])}" if limits else "the machine's memory"
-    if owner is None:
-        return Remedy(f"Let the workers hold less at once, or raise {limit}.")
-    loader = owner[1]
-    parts = [many(loader.num_workers, "worker")]
-    if loader.prefetch_factor:
-        parts.append(f"prefetch_factor {loader.prefetch_factor}")
-    if loader.batch_size:
-        parts.append(f"batch_size {loader.batch_size}")
-    fewer = max(loader.num_workers // 2, 1)
-    wanted = {"num_workers": fewer} if loader.num_workers > 1 else {}
-    wanted |= {"prefetch_factor": 1} if (loader.prefetch_factor or 0) > 1 else {}
-    smaller = "" if loader.num_workers > 1 else "a smaller batch_size"
-    first = "Start with " + ", ".join(one for one in (smaller, settings(loader, **wanted)) if one)
-    held = last_memory(host, worker.pid)
-    growing = _growth(host, worker.pid)
-    text = f"{limit[0].upper()}{limit[1:]} is too small for {', '.join(parts)}. {first}; or raise the limit."
-    if held is not None and growing is not None:
-        text += (
-            f" The worker's private memory grew from {size(growing)} to {size(held.private)}: look for what it keeps."
+    grew, owner = kept(host, worker), evidence.owner_of(worker.node, worker.pid)
+    if large is not None:
+        file = f", {large.file}" if large.file else ""
+        return Remedy(
+            f"Look at sample {large.sample}{file}: read it in parts, make it smaller or leave it out; or raise {limit}."
+            f" Fewer workers, or fewer batches ahead, do not make it smaller."
         )
-    return Remedy(text)
+    if grew is not None:
+        return Remedy(
+            f"Find what the dataset keeps from sample to sample: the worker's memory grew from {size(grew[0])} to "
+            f"{size(grew[1])} and did not level off. Fewer workers, or raising {limit}, only delay it."
+        )
+    needs = needs_of(evidence, host, worker.pid) if owner is not None else None
+    if owner is None or needs is None:
+        return Remedy(f"Let the workers hold less at once, or raise {limit}.")
+    return _by_numbers(needs, owner.loader, limit)
 
 
-def _growth(host: Host, pid: int) -> int | None:
-    """Where a worker's private memory started, if it rose in most of its samples and more than doubled."""
-    series = [one.private for sample in host.samples for one in sample.processes if one.pid == pid]
-    rises = sum(after > before for before, after in pairwise(series))
-    if len(series) < 6 or rises < 0.7 * (len(series) - 1) or series[-1] < 2 * series[0]:
-        return None
-    return series[0]
+def _by_numbers(needs: Needs, loader: Loader, limit: str) -> Remedy:
+    """Only what fits by what was measured, with that number."""
+    ahead = loader.prefetch_factor or PREFETCH
+    now, fitting = needs.of(loader.num_workers, ahead), needs.settings(loader.num_workers, ahead)
+    parts = f"up to {size(needs.worker)} for each worker and {size(needs.batch)} for each batch that waits"
+    if not needs.settled or now <= needs.limit:
+        why = "the workers were still taking more" if not needs.settled else "that does not add up to the limit"
+        return Remedy(
+            f"Make samples smaller, lower batch_size or num_workers, or raise {limit}. Which setting fits is not known:"
+            f" the run had taken {parts}, and {why}."
+        )
+    enough = f"raise {limit} above {size(now / COMFORTABLE)}"
+    if fitting is None:
+        least = settings(loader, num_workers=1, prefetch_factor=1)
+        return Remedy(
+            f"Make samples smaller, lower batch_size, or {enough}: even {least} would take about "
+            f"{size(needs.of(1, 1))}, {parts}."
+        )
+    wanted = {"num_workers": fitting[0], "prefetch_factor": fitting[1]}
+    return Remedy(
+        f"Use {settings(loader, **wanted)}, which would take about {size(needs.of(*fitting))}; or {enough}. "
+        f"The run took {parts}."
+    )

@@ -2,9 +2,11 @@
 
 ## What it looks at
 The exception that ended a rank, in the words of gloo ("Timed out waiting 8000ms for recv operation to complete",
-"failed to pass monitoredBarrier") or of NCCL's watchdog ("Watchdog caught collective operation timeout"). Then where
-the other ranks were: by their stacks if the stall was long enough to be looked into, by their Flight Recorders, by how
-they ended, and by what each was recorded to be doing.
+"failed to pass monitoredBarrier") or of NCCL's watchdog ("Watchdog caught collective operation timeout"). By default
+that watchdog raises nothing in Python: it is a native thread that aborts the process (SIGABRT). So an abort by a thread
+that is none of Python's, of a rank that uses NCCL and made no progress for the group's timeout, is such an end. Then
+where the other ranks were: by their stacks if the stall was long enough to be looked into, by their Flight Recorders,
+by how they ended, and by what each was recorded to be doing.
 
 ## Why it happens
 It is how most hangs of several ranks end: one waits for data, does something that only it does, has left its loop
@@ -18,7 +20,7 @@ and takes long: preprocessing, a large checkpoint.
 ## How sure it is
 Certain of the time-out, where and after how long. Who did not come is told if torch names it, if a stack or a Flight
 Recorder shows it, or if only one rank remains. Where another rule has found the reason, this is its consequence. NCCL's
-words are known from its sources; they were not tried here.
+words are known from its sources, its abort was tried on a stand-in, never on a GPU.
 """
 
 from __future__ import annotations
@@ -86,6 +88,8 @@ def _seen(found: Wait) -> Iterator[str]:
     for one in found.gave_up[:4]:
         if one.failure is not None:
             yield f"{who(one.process)}: {said(one.failure)}, at {line(one.where)}, after {duration(one.at)}"
+        else:
+            yield f"NCCL's watchdog, a native thread, aborted {who(one.process)} (SIGABRT) after {duration(one.at)}"
     group = found.gave_up[0].process.group
     if group is not None and group.timeout and group.where is not None:
         yield f"the time-out of {duration(group.timeout)} comes from the group that was made at {line(group.where)}"

@@ -14,7 +14,8 @@ Look at the first rank only. The errors of the others, and the launcher's own, s
 
 ## How sure it is
 Certain of how each rank ended. Which was first is certain where only one did not fail by losing a partner; else it is
-the earliest. Where a rank exited with code 0 before the others it is silent: that is another failure.
+the earliest. Where a rank exited with code 0 before the others it is silent: that is another failure. Of a
+CUDA error that is reported late, the line is only *likely*.
 """
 
 from __future__ import annotations
@@ -23,8 +24,11 @@ from collections.abc import Iterator
 
 from ...model.evidence import Evidence
 from ...model.first_dead import ASKED, Cascade, Death, cascade, of_others
+from ...model.late_errors import again, at, late, warned
+from ...model.oom import told_of_kill
+from ...model.passes import EMPTY, raised_after_nothing
 from ...model.phrases import duration, line, many, said, short, signal_name, who
-from ...model.questions import SIGKILL, newest_loader, reached
+from ...model.questions import SIGKILL, host_of, newest_loader, reached
 from ...model.report import Certainty, Finding, Remedy, Subject, Symptom
 from ...model.rule import rule
 
@@ -46,21 +50,23 @@ def check(evidence: Evidence) -> Iterator[Finding]:
     process, failure = first.process, first.failure
     yield Finding(
         cause=f"{_died(first)}; {_rest(found)}.",
-        seen=list(_seen(found)),
-        remedy=_remedy(first),
+        seen=list(_seen(evidence, found)),
+        remedy=_remedy(evidence, first),
         node=process.node,
         rank=process.rank,
         pid=process.pid,
         onset_s=first.at,
         where=first.where,
         subject=Subject("sample", str(failure.index)) if failure is not None and failure.index is not None else None,
+        certainty=Certainty.LIKELY.value if late(failure) is not None else "",
+        because_of=EMPTY if raised_after_nothing(process, failure) is not None else None,
     )
 
 
 def _died(first: Death) -> str:
     name = who(first.process)
     if first.failure is not None:
-        where = f" at {short(first.where)}" if first.where is not None else ""
+        where = at(first.failure, first.where)
         return f"{name[:1].upper()}{name[1:]} died first, of {said(first.failure, 200).rstrip('.')}{where}"
     if first.status is not None and first.status < 0:
         where = f", at {short(first.where)}" if first.where is not None else ""
@@ -76,23 +82,30 @@ def _rest(found: Cascade) -> str:
     return f"{others} died of that"
 
 
-def _seen(found: Cascade) -> Iterator[str]:
+def _seen(evidence: Evidence, found: Cascade) -> Iterator[str]:
     first = found.first
     if first.failure is not None:
         under = f", under {line(first.where)} in {first.where.function}" if first.where is not None else ""
         yield f"{who(first.process)}: {said(first.failure)}{under}, after {duration(first.at)}"
+        yield from warned(first.failure)
     else:
         yield f"{who(first.process)} ended by {first.words} after {duration(first.at)}"
+    if first.failure is None and first.status == SIGKILL:
+        yield from told_of_kill(host_of(evidence, first.process), first.process.pid, first.at)
     yield from of_others(found)
     newest = newest_loader(first.process)
     if newest is not None:
         yield reached(newest)
 
 
-def _remedy(first: Death) -> Remedy:
+def _remedy(evidence: Evidence, first: Death) -> Remedy:
     rank = first.process.rank
     only = f"Look at rank {rank} only" if rank is not None else "Look at this process only"
     echoes = "what the other ranks and the launcher say about connections is an echo"
+    error = late(first.failure)
+    if error is not None:
+        found = again(evidence, error)
+        return Remedy(f"{only}: {echoes}. {found.text}", found.commands)
     if first.failure is not None:
         start = f", starting at {short(first.where)}" if first.where is not None else ""
         return Remedy(f"{only}{start}: {echoes}.")

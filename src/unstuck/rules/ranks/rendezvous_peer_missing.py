@@ -120,14 +120,14 @@ def _seen(evidence: Evidence, one: Meeting) -> Iterator[str]:
     for rank in evidence.mains():
         if rank.rank in one.missing and rank.rank is not None:
             yield f"rank {rank.rank} (pid {rank.pid}) was started, but had not come to init_process_group"
-    for gone in died_early(evidence, one.pid)[:4]:
+    for gone in died_early(evidence, one.node, one.pid)[:4]:
         yield f"pid {gone.pid}, started beside it, {ending(gone.status)} after {duration(gone.at)}"
 
 
 def _remedy(evidence: Evidence, one: Meeting) -> Remedy:
     if len(addresses(evidence)) > 1:
         return Remedy("Give all ranks the same MASTER_ADDR and MASTER_PORT, or the same init_method.")
-    early = died_early(evidence, one.pid)
+    early = died_early(evidence, one.node, one.pid)
     if early:
         return Remedy(f"Look at why pid {early[0].pid} {ending(early[0].status)}: what it printed last says so.")
     missing = listed(one.missing) if one.missing else "the ranks that are missing"

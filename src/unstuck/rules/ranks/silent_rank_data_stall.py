@@ -37,12 +37,10 @@ from ..loader import (
     logging_thread_fork_deadlock,
     worker_blocked_io,
     worker_infinite_loop,
-    worker_stopped,
 )
 
 # What may hold a worker up, the more precise first.
 HOLDS: tuple[Rule, ...] = (
-    worker_stopped.check,
     fork_inherited_lock.check,
     logging_thread_fork_deadlock.check,
     fork_after_openmp.check,

@@ -19,8 +19,9 @@ Mend that rank: its storage, its share of the data, what only it does between tw
 Sure of who is late and by how much: it is the average of all steps, over the newest collectives. It speaks from a fifth
 of a step and five milliseconds on, over ten steps and three seconds, if nearly all waiting was for the same rank, again
 and again. Lateness that changes hands is left alone, and so are accelerate's dispatcher, where one rank loads for all
-by design, and a rank whose delay is only that it has no processor. Whether it lost the time with data is measured; if
-not, what it did instead is not known.
+by design. Half of the delay has to be the rank's own time: what it or its workers waited for a CPU core, by the
+kernel's count, does not count, so a loaded machine makes no straggler. Whether it lost the time with data is measured;
+if not, what it did instead is not known.
 """
 
 from __future__ import annotations
@@ -30,16 +31,16 @@ from math import ceil
 from statistics import median
 
 from ...model.evidence import Evidence
-from ...model.lateness import LEAST, Late, latest, queued, trained_loader
+from ...model.lateness import LEAST, Late, is_own, latest, trained_loader
 from ...model.phrases import duration, percent, short, who
 from ...model.places import Place
-from ...model.questions import is_users, loader_name, workers_of
+from ...model.questions import is_users, loader_name
 from ...model.ranks import listed
 from ...model.recorded import Fetching, Loader, Process
 from ...model.report import Certainty, Finding, Remedy, Subject, Symptom
 from ...model.rule import rule
 from ...model.speaking import settings
-from ...model.waiting import fetching, waiting
+from ...model.waiting import fetching, on_core, waiting
 
 SHARE = 0.2  # of a step: equal machines differ by less
 SECONDS = 3.0  # of training: start-up is uneven
@@ -67,7 +68,7 @@ ON_PROCESSOR = 0.7  # of the time in which a batch is loaded: the rest is waitin
 )
 def check(evidence: Evidence) -> Iterator[Finding]:
     late = latest(evidence)
-    if late is None or late.share < SHARE or late.by < LEAST or late.loops < SECONDS or _is_queued(evidence, late):
+    if late is None or late.share < SHARE or late.by < LEAST or late.loops < SECONDS or not is_own(evidence, late):
         return
     loader = _waits_for(late)
     culprit = _worker(evidence, late.process, loader) if loader is not None else None
@@ -83,13 +84,6 @@ def check(evidence: Evidence) -> Iterator[Finding]:
         where=_line(loader),
         subject=Subject("loader", loader_name(loader)) if loader is not None else None,
     )
-
-
-def _is_queued(evidence: Evidence, late: Late) -> bool:
-    """It is late only because others have the processor: then its own work is not to blame."""
-    mine = queued(evidence, late.process)
-    rest = [one for other in late.others if (one := queued(evidence, other)) is not None]
-    return mine is not None and bool(rest) and mine - median(rest) >= HALF * late.share
 
 
 def _waits_for(late: Late) -> Loader | None:
@@ -167,7 +161,7 @@ def _a_fetch(known: list[Fetching]) -> float:
 
 def _worker(evidence: Evidence, main: Process, loader: Loader) -> Process | None:
     """The only one, or one that is far slower than the others of the newest pass."""
-    crew = workers_of(evidence, main, loader)[-loader.num_workers :] if loader.num_workers else []
+    crew = evidence.workers_of(main, loader)[-loader.num_workers :] if loader.num_workers else []
     if len(crew) < 2:
         return crew[0] if crew else None
     times = {one.pid: _a_fetch(one.fetching) for one in crew}
@@ -201,8 +195,8 @@ def _remedy(evidence: Evidence, late: Late, loader: Loader | None) -> Remedy:
 def _workers(evidence: Evidence, late: Late, loader: Loader) -> str:
     """So many would load as fast as the others compute. Where loading computes, there would have to be processors."""
     known = fetching(evidence, late.process, loader)
-    wall = sum(one.fetches.total for one in known if one.cpu.count)
-    share = sum(one.cpu.mean * one.fetches.count for one in known) / wall if wall else 1.0
+    share = on_core(known)
+    share = 1.0 if share is None else share
     needed = ceil(_a_fetch(known) / max(late.step - late.by, 1e-3))
     if share >= ON_PROCESSOR or not loader.num_workers < needed <= MOST:
         return ""

@@ -17,8 +17,8 @@ names settings that would do, calculated with the same numbers.
 
 ## How sure it is
 For real loaders the prediction was measured to be about a fifth off at the most, mostly too high; it speaks when it is
-above what there is. A loader that never runs ahead, because training is faster than loading, may need less. The model
-itself is not in it.
+above what there is. A loader that never runs ahead, because training is faster than loading, needs less: where it would
+fit without batches that wait, it says so and is only possible. The model itself is not in it.
 """
 
 from __future__ import annotations
@@ -38,6 +38,7 @@ WHOSE = {
     "--memory": "may be used (--memory)",
 }
 SHOWN = 4  # terms
+QUEUED = ("waiting", "waiting, no tensors")  # terms that a loop which always waits for data does not see
 
 
 @rule(
@@ -65,7 +66,7 @@ def _finding(trial: Trial, budget: Budget) -> Finding:
     each = " in each rank" if budget.ranks > 1 else ""
     return Finding(
         cause=f"With {many(budget.workers, 'worker')}{ranks} this loader would need {size(budget.node)}{most}{each}; "
-        f"{size(budget.memory)} {WHOSE.get(budget.memory_of, 'may be used')}: it would be killed.",
+        f"{size(budget.memory)} {WHOSE.get(budget.memory_of, 'may be used')}: it would be killed{_when(budget)}.",
         seen=[
             *(f"{one.name}: {one.how} = {size(one.size)}" for one in _largest(budget)),
             f"all in all {size(budget.rank)} for a rank" + (f", {size(budget.node)} for the node" if ranks else ""),
@@ -74,7 +75,17 @@ def _finding(trial: Trial, budget: Budget) -> Finding:
         remedy=_remedy(budget),
         where=trial.target.loader.created if trial.target is not None and trial.target.loader is not None else None,
         subject=Subject("loader", trial.target.name if trial.target is not None else "the loader"),
+        certainty=Certainty.POSSIBLE.value if _when(budget) else "",
     )
+
+
+def _when(budget: Budget) -> str:
+    """Batches pile up only where the training takes longer than loading; without them it may fit."""
+    return " once batches wait for the training" if _without_queue(budget) <= budget.memory else ""
+
+
+def _without_queue(budget: Budget) -> int:
+    return budget.node - budget.ranks * sum(one.size for one in budget.terms if one.name in QUEUED)
 
 
 def _named(term: str) -> str:

@@ -15,7 +15,9 @@ Lower batch_size or set `drop_last=False`; where there are no samples, look at w
 
 ## How sure it is
 Certain that no batch came. With `drop_last` it speaks at the first such epoch; of a loader without samples only when
-nothing else was trained on either, and more than once: an empty validation set may be meant.
+nothing else was trained on either, and more than once: an empty validation set may be meant. An exception that came
+right after such a pass, before any other batch or step, is its consequence: nothing to divide by, a name never set, a
+list with nothing in it. Then one pass is enough.
 """
 
 from __future__ import annotations
@@ -24,9 +26,9 @@ from collections.abc import Iterator
 
 from ...model.crews import fetched
 from ...model.evidence import Evidence
-from ...model.passes import each_once
-from ...model.phrases import many, short
-from ...model.questions import is_users, loader_name
+from ...model.passes import each_once, raised_after_nothing
+from ...model.phrases import many, said, short
+from ...model.questions import is_users, loader_name, user_line
 from ...model.recorded import Loader, Process
 from ...model.report import Certainty, Finding, Remedy, Subject, Symptom
 from ...model.rule import rule
@@ -50,11 +52,13 @@ def _judge(evidence: Evidence, main: Process, loader: Loader) -> Finding | None:
     if loader.iterable and samples and samples >= (loader.batch_size or 1):
         return None  # there would be batches, if not each worker had its own: that is another rule's
     dropped = loader.drop_last and samples != 0
-    if not dropped and (main.optimizer_steps or len(loader.ended) < AGAIN):
+    raised = raised_after_nothing(main, main.failure) is loader
+    meant = not dropped and (main.optimizer_steps or len(loader.ended) < AGAIN)
+    if meant and not raised:
         return None
     return Finding(
         cause=f"Every epoch is empty: {loader_name(loader)} gives no batch, because {_why(loader, samples, dropped)}.",
-        seen=list(_seen(main, loader, samples)),
+        seen=[*_seen(main, loader, samples), *(_led_to(main) if raised else ())],
         remedy=_remedy(loader, samples) if dropped else _empty_remedy(loader),
         node=main.node,
         rank=main.rank,
@@ -62,6 +66,7 @@ def _judge(evidence: Evidence, main: Process, loader: Loader) -> Finding | None:
         onset_s=loader.ended[0].at,
         where=loader.created if is_users(loader.created) else loader.reads_at,
         subject=Subject("loader", loader_name(loader)),
+        certainty=Certainty.LIKELY.value if meant else "",
     )
 
 
@@ -99,6 +104,13 @@ def _seen(main: Process, loader: Loader, samples: int | None) -> Iterator[str]:
     yield shape if samples is None else f"{shape}, {many(samples, 'sample')}"
     if not main.optimizer_steps:
         yield "no optimizer step was made"
+
+
+def _led_to(main: Process) -> Iterator[str]:
+    failure = main.failure
+    if failure is not None:
+        place = user_line(failure)
+        yield f"right after it: {said(failure)}" + (f", at {short(place)}" if place is not None else "")
 
 
 def _remedy(loader: Loader, samples: int | None) -> Remedy:

@@ -7,7 +7,8 @@ batch sampler or behind what accelerate puts around it. Which passes trained, by
 ## Why it happens
 `DistributedSampler(shuffle=True)` shuffles with a generator that it seeds anew for every pass with `seed + epoch`: all
 ranks must come to the same order without talking to each other. It does not count epochs itself. Unless `set_epoch` is
-called, `epoch` remains 0, every pass has the same order, and every rank sees the same part of the data for ever.
+called, `epoch` remains 0, every pass has the same order, and every rank sees the same part of the data forever. With
+one rank it is the same: it sees all samples, in one order that never changes.
 
 ## What to do
 Call `sampler.set_epoch(epoch)` on all ranks before each epoch begins.
@@ -37,7 +38,9 @@ PASSES = 2  # that trained: in the first any order will do
 
 @rule(explains=Symptom.WRONG, certainty=Certainty.CERTAIN, needs=("recording",))
 def check(evidence: Evidence) -> Iterator[Finding]:
-    yield from each_once(_judge(main, loaders) for main in evidence.ranks() for loaders in made_anew(main))
+    yield from each_once(
+        _judge(main, loaders) for main in evidence.ranks() or evidence.mains() for loaders in made_anew(main)
+    )
 
 
 def _judge(main: Process, loaders: list[Loader]) -> Finding | None:
@@ -64,8 +67,8 @@ def _trained(main: Process, loader: Loader) -> list[tuple[Loader, Sampling]]:
 
 
 def _shuffles(one: Sampling) -> bool:
-    """Into an order that is torch's own, among several ranks. A single sample has but one order."""
-    return one.standard and one.shuffle and one.replicas > 1 and (one.dataset_length or 0) > 1
+    """Into an order that is torch's own. A single sample has but one order."""
+    return one.standard and one.shuffle and (one.dataset_length or 0) > 1
 
 
 def _kind(one: Sampling) -> str:
@@ -82,10 +85,13 @@ def _seen(loaders: list[Loader], told: list[Sampling]) -> Iterator[str]:
     anew = "; the loader is made anew, and its sampler with it" if len(loaders) > 1 else ""
     yield f"at the beginning of {_all(len(told))}: epoch {_listed(epochs)}; seed {_listed(seeds)}{anew}"
     share = first.samples / (first.dataset_length or 1)
-    yield (
-        f"each of the {first.replicas} ranks is given {many(first.samples, 'sample')} of {first.dataset_length:,}, the "
-        f"same {percent(share)} in every pass"
-    )
+    if first.replicas == 1:
+        yield f"the only rank is given all {many(first.samples, 'sample')}, in the same order in every pass"
+    else:
+        yield (
+            f"each of the {first.replicas} ranks is given {many(first.samples, 'sample')} of {first.dataset_length:,}, "
+            f"the same {percent(share)} in every pass"
+        )
     passes = sum(one.passes for one in loaders)
     if passes > len(told):
         yield f"{many(passes, 'pass')} had begun in all"

@@ -72,7 +72,7 @@ class Sampler:
 
 
 def resident(pid: int) -> int:
-    """Private memory of another process, shared with a parent or not; quick to read."""
+    """Anonymous memory of another process, shared with a parent or not; quick to read."""
     return status(pid).get("RssAnon", 0)
 
 

@@ -136,7 +136,7 @@ class Timed:
         everyone = [os.getpid(), *around, *self.pids]
         shm = self.workers * (prefetch or 0) * self.largest
         over = usage.above(self.pids, self.largest) if self.pids else 0
-        found = usage.private(everyone)
+        found = usage.anonymous(everyone)
         return {"memory": found + over + shm if found else 0, "shm": shm, "batch_bytes": self.largest}
 
     def end(self) -> None:

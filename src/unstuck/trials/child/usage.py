@@ -59,8 +59,8 @@ def _queued() -> float | None:
         return None
 
 
-def private(pids: Sequence[int]) -> int:
-    """Private memory of all together, shared pages counted once. 0: this kernel does not say."""
+def anonymous(pids: Sequence[int]) -> int:
+    """Anonymous memory of all together, shared pages counted once. 0: this kernel does not say."""
     return sum(int(found[1]) << 10 for pid in pids if (found := ANONYMOUS.search(_bytes(pid, "smaps_rollup"))))
 
 
