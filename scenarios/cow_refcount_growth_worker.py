@@ -1,5 +1,5 @@
 # expect: cow-refcount-growth
-# environment: memory=1100M
+# environment: memory=1250M
 """Three workers read through a dict of records; each also has a buffer of its own, and the kernel takes one of them."""
 
 import time
