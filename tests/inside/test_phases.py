@@ -128,18 +128,18 @@ def test_phases_said_with_every_step_push_nothing_out_and_cost_little(recorded: 
         LOOP
         + """
 train()
-began = time.perf_counter()
+began = time.process_time()
 for number in range(6000):
     with unstuck.phase("forward"):
         pass
-print((time.perf_counter() - began) / 6000)
+print((time.process_time() - began) / 6000)
 """
     ).succeeded()
     process = run.main.process()
     assert len(process.loaders) == 2
     assert len(process.phases) == 64
     assert {one.ended is None for one in process.phases} == {False}
-    assert float(run.out) < 0.0005  # it is about ten microseconds; a busy machine may take longer
+    assert float(run.out) < 0.0005  # it is about ten microseconds
 
 
 def test_phases_are_harmless_when_nothing_records_and_in_a_worker(recorded: Recorded) -> None:
