@@ -28,9 +28,10 @@ from ...model.deaths import Death, worker_deaths
 from ...model.evidence import Evidence
 from ...model.phrases import duration, line, many, short, signal_name, who
 from ...model.places import Place
-from ...model.questions import host_of, is_users, loader_name
+from ...model.questions import is_users, loader_name
 from ...model.report import Certainty, Finding, Remedy, Subject, Symptom
 from ...model.rule import rule
+from ...model.shared_memory import is_explained
 
 SIGBUS, SIGABRT = -7, -6
 MEANING = {
@@ -42,7 +43,6 @@ MEANING = {
     -5: "native code stopped at a trap",
     -31: "it made a system call that is forbidden here",
 }
-NEARLY_FULL = 0.95  # of /dev/shm: then a SIGBUS is about shared memory, and another rule speaks
 FORKED = "fork"
 AGAIN = "export PYTHONFAULTHANDLER=1"
 
@@ -54,7 +54,7 @@ AGAIN = "export PYTHONFAULTHANDLER=1"
     outranks=("uncaught-exception", "worker-python-exception", "worker-exited-silently"),
 )
 def check(evidence: Evidence) -> Iterator[Finding]:
-    crashed = [one for one in worker_deaths(evidence) if one.seen.status in MEANING and not _shm_full(evidence, one)]
+    crashed = [one for one in worker_deaths(evidence) if one.seen.status in MEANING and not is_explained(evidence, one)]
     for death in crashed[:1]:
         place = _place(death)
         spot = f" at {short(place)}" if place is not None else ""
@@ -71,14 +71,6 @@ def check(evidence: Evidence) -> Iterator[Finding]:
             where=place or death.loader.created,
             subject=None if _index(death) is None else Subject("sample", str(_index(death))),
         )
-
-
-def _shm_full(evidence: Evidence, death: Death) -> bool:
-    host = host_of(evidence, death.worker)
-    if death.seen.status != SIGBUS or host is None:
-        return False
-    known = [(one.shm_size, one.shm_free) for one in host.samples if one.shm_size and one.shm_free is not None]
-    return any((free or 0) < (1 - NEARLY_FULL) * (size or 0) for size, free in known)
 
 
 def _place(death: Death) -> Place | None:

@@ -2,7 +2,8 @@
 
 ## What it looks at
 Exceptions of workers and main processes that come from allocating shared memory and carry the kernel's "no space left",
-with the size and free space of /dev/shm at that very moment; and workers that ended by SIGBUS while /dev/shm was full.
+with the size and free space of /dev/shm at that very moment; and workers that were killed by SIGBUS while /dev/shm was
+full, or while they wrote a batch to it that may not have fitted: older versions of torch learn so that it is full.
 
 ## Why it happens
 Every tensor that crosses from a worker to the main process lies in /dev/shm. Docker gives a container 64 MiB of it
@@ -14,26 +15,27 @@ machine of your own a remount. Or need less: fewer workers, prefetch_factor=1, s
 Switching torch to the `file_system` sharing strategy does not help: it uses the same /dev/shm.
 
 ## How sure it is
-Sure: the kernel refused the space, and the size it refused is known. That a batch alone may be larger than all of
-/dev/shm is the reason why free space at the crash is shown, but not required to be zero.
+Certain if the kernel refused the space, or /dev/shm was seen full: a batch alone may be larger than all of it, so free
+space at the crash is shown, but not required to be zero. Likely where a worker was killed by SIGBUS in torch's own
+sharing code and the batches that may wait are larger than /dev/shm, but nobody looked at the full moment.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
+import msgspec
+
+from ...model.deaths import Death, worker_deaths
 from ...model.evidence import Evidence, Owner
-from ...model.phrases import duration, many, said, size, who
-from ...model.questions import abnormal_worker_exits, host_of
-from ...model.recorded import Failure, Process
+from ...model.phrases import duration, line, many, said, size, who
+from ...model.recorded import Process
 from ...model.report import Certainty, Finding, Remedy, Subject, Symptom
 from ...model.rule import rule
+from ...model.shared_memory import is_refused, seen_full, size_of, too_small_for
 from ...model.speaking import settings
 
 DOCKER_DEFAULT = 64 << 20
-NEARLY_FULL = 0.95  # torch fails to allocate a little before the tmpfs is full
-SIGBUS = -7
-SHARING = ("/torch/storage.py", "/torch/multiprocessing/", "/torch/utils/data/_utils/collate.py", "/multiprocessing/")
 
 
 @rule(
@@ -43,7 +45,7 @@ SHARING = ("/torch/storage.py", "/torch/multiprocessing/", "/torch/utils/data/_u
     outranks=("worker-python-exception", "uncaught-exception", "worker-killed"),
 )
 def check(evidence: Evidence) -> Iterator[Finding]:
-    refused = [(one, process) for process in evidence.recording or () for one in process.failures if _refused(one)]
+    refused = [(one, process) for process in evidence.recording or () for one in process.failures if is_refused(one)]
     for failure, process in sorted(refused, key=lambda one: one[0].at)[:1]:
         seen = [said(failure), *_space(failure.shm_size, failure.shm_free)]
         yield _finding(evidence, process, failure.at, seen, failure.shm_size)
@@ -51,31 +53,29 @@ def check(evidence: Evidence) -> Iterator[Finding]:
         yield from _bus_errors(evidence)
 
 
-def _refused(failure: Failure) -> bool:
-    """The kernel had no space for a shared segment: torch says so, or its sharing code is where it failed."""
-    text = failure.message
-    refused = "No space left on device" in text or "(28)" in text
-    about_shm = "shared memory" in text or "/torch_" in text or "/dev/shm" in text
-    frames = failure.frames[-3:]
-    in_sharing = any(part in frame.file for frame in frames for part in SHARING)
-    nearly_full = failure.shm_size and (failure.shm_free or 0) < (1 - NEARLY_FULL) * failure.shm_size
-    return refused and (about_shm or (in_sharing and bool(nearly_full)))
-
-
 def _bus_errors(evidence: Evidence) -> Iterator[Finding]:
-    for seen, worker in abnormal_worker_exits(evidence) if evidence.exits is not None else ():
-        host = host_of(evidence, worker)
-        full = [one for one in host.samples if _is_full(one.shm_size, one.shm_free)] if host else []
-        if seen.status == SIGBUS and full:
-            told = [f"worker {worker.worker} ended by SIGBUS after {duration(seen.at)}"]
-            yield _finding(
-                evidence, worker, seen.at, [*told, *_space(full[-1].shm_size, full[-1].shm_free)], full[-1].shm_size
-            )
-            return
+    """The first worker that the kernel ended for writing where no memory was left."""
+    for death in worker_deaths(evidence) if evidence.exits is not None else ():
+        full, too_small = seen_full(evidence, death), too_small_for(evidence, death)
+        if full is None and not too_small:
+            continue
+        space = _space(*full) if full is not None else too_small
+        told = [f"worker {death.worker.worker} was killed (SIGBUS) after {duration(death.seen.at)}", *_wrote(death)]
+        found = _finding(
+            evidence,
+            death.worker,
+            death.seen.at,
+            [*told, *space],
+            full[0] if full is not None else size_of(evidence, death),
+        )
+        yield msgspec.structs.replace(found, certainty="" if full is not None else Certainty.LIKELY.value)
+        return
 
 
-def _is_full(total: int | None, free: int | None) -> bool:
-    return bool(total) and free is not None and free < (1 - NEARLY_FULL) * (total or 0)
+def _wrote(death: Death) -> Iterator[str]:
+    if death.worker.crash:
+        place = death.worker.crash[-1]
+        yield f"it was writing a batch to shared memory, at {line(place)} in {place.function}"
 
 
 def _space(total: int | None, free: int | None) -> Iterator[str]:
