@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from .between import LOGGER, Call
-from .cleared_hooks import cleared
+from .cleared_hooks import LITTLE, cleared
 from .evidence import Evidence
 from .loggers import library, without_wandb
 from .phrases import duration, many, percent
@@ -12,7 +12,6 @@ from .recorded import Process
 from .report import Finding, Symptom
 from .waiting import lasted
 
-LITTLE = 0.05  # of the run: who has a run that is slow or stuck need not look there
 ENOUGH = 10  # calls
 APART = ("wandb.init", "wandb.finish")  # before and after training
 

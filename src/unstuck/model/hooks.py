@@ -9,14 +9,13 @@ from .between import CALLBACK, LOGGER, Call, Part
 from .doing import OWN, doing
 from .evidence import Evidence
 from .glancing import glances_of, lines_of
-from .loggers import gets_on
+from .loggers import TIMES, gets_on
 from .look import Frame, Seen, Stack
 from .places import Place
 from .ranks import Stand, unfinished
 from .recorded import Loader, Process
 from .standing import LONG, asleep, mains
 
-TIMES = 3  # what the longest so far took: a hook may take longer than ever
 A_MINUTE = 60.0  # seconds: longer than anybody sleeps on purpose
 EARLY = 0.5  # seconds by which two clocks of one rank may differ
 

@@ -7,9 +7,9 @@ from typing import NamedTuple
 from .distributed import Prepared
 from .evidence import Evidence
 from .recorded import Loader, Process
+from .shares import BETWEEN
 
 DISPATCHER = "DataLoaderDispatcher"
-BETWEEN = "between passes"
 
 
 class Part(NamedTuple):

@@ -8,12 +8,12 @@ from .crews import crews
 from .evidence import Evidence
 from .recorded import Loader, Process
 from .shards import Shards
+from .streams import ON_PROCESSOR
 from .waiting import fetching, on_core
 
 # Its workers each go through whole shards of their own. LitData and MosaicML Streaming cut shards up where they must;
 # webdataset has rules of its own.
 DATASETS = "datasets"
-ON_PROCESSOR = 0.5  # of the time in which a batch is made: more processes than processors would not make it faster
 
 
 class Crew(NamedTuple):
