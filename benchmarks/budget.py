@@ -18,8 +18,8 @@ from typing import NamedTuple
 
 import msgspec
 
-from unstuck.model.budgets import Budget
-from unstuck.model.report import Report
+from unstuck.evidence.trial import Budget
+from unstuck.report import Report
 from unstuck.trials.ending import below
 from unstuck.trials.memory import Used, used
 

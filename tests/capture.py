@@ -16,9 +16,9 @@ from pathlib import Path
 
 import msgspec
 
-from unstuck.model.evidence import Evidence
-from unstuck.model.report import Report
-from unstuck.model.standing import mains
+from unstuck.analysis.standstill import mains
+from unstuck.evidence import Evidence
+from unstuck.report import Report
 from unstuck.rules.discovery import all_rules
 from unstuck.rules.engine import judge_one
 from unstuck.trials.scenarios import Scenario, all_scenarios, run, run_in_passing

@@ -18,8 +18,8 @@ from pathlib import Path
 import msgspec
 
 from capture import HERE, replacements, words
-from unstuck.model.evidence import Evidence
-from unstuck.model.report import Report
+from unstuck.evidence import Evidence
+from unstuck.report import Report
 from unstuck.trials.scenarios import all_scenarios
 
 RULE = "dataloader-bound"

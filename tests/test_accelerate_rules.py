@@ -7,8 +7,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from unstuck.model.distributed import Span
-from unstuck.model.evidence import Evidence
+from unstuck.evidence import Evidence
+from unstuck.evidence.distributed import Span
 from unstuck.rules.discovery import all_rules
 from unstuck.rules.engine import judge_one
 

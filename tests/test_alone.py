@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from unstuck.model.distributed import Collective, Phase
-from unstuck.model.evidence import Evidence, Exit, Run
-from unstuck.model.places import Place
-from unstuck.model.recorded import Loader, Process
+from unstuck.evidence import Evidence, Exit, Run
+from unstuck.evidence.basics import Place
+from unstuck.evidence.distributed import Collective, Phase
+from unstuck.evidence.loader import Loader
+from unstuck.evidence.process import Process
 from unstuck.rules.discovery import all_rules
 from unstuck.rules.engine import judge_one
 

@@ -19,49 +19,42 @@ LONGEST, LONGEST_RULE = 600, 300
 VAGUE = {"utils", "common", "helpers", "base", "manager"}
 
 # Who may import whom: by folder, or file, directly below src/unstuck. A folder may always import itself.
-# "" is the package's own __init__, where the version stands. What EVERYBODY may import imports nothing of ours.
+# "" is the package's own __init__, where the version stands. What EVERYBODY may import imports nothing of ours, but for
+# `wording`, which may know how evidence is built.
 MAY_IMPORT: dict[str, set[str]] = {
-    "": {
-        "diagnose",
-        "inside.api",
-        "logs.handing",
-        "model",
-        "recording",
-    },  # for type checkers; at run time the API is loaded by name
+    "": {"diagnose", "inside.api", "logs.handing", "evidence", "report", "recording"},  # for type checkers
     "__main__": {"cli"},
     "errors": set(),
     "safe_files": set(),
     "retention": {"inside.format", "inside.run_folder"},  # what is ours and whether it lives is told by names and marks
-    "wording": set(),
-    "model": set(),  # the vocabulary
+    "evidence": set(),  # the vocabulary
+    "wording": {"evidence", "inside.redaction"},
+    "report": {"evidence"},
+    "analysis": {"evidence", "report"},  # what several rules conclude
+    "rules": {"evidence", "analysis", "report"},  # a rule judges saved evidence: offline, in tests, anywhere
+    "reporting": {"evidence", "analysis", "report"},
     "inside": set(),  # runs in the user's process, under another name, perhaps without unstuck around it
     "recording": {"inside.api"},  # for type checkers: the public API's way in must cost nothing
-    "recordings": {"model", "inside.format"},
-    "probes": {"model", "recordings", "checking", "inside.format", "inside.run_folder"},
+    "recordings": {"evidence", "inside.format"},
+    # A look goes on where something stands, and a snapshot is a report that was kept.
+    "probes": {
+        *("evidence", "report", "recordings", "checking", "inside.format", "inside.run_folder"),
+        *("analysis.stacks", "analysis.standstill", "analysis.endless_loops", "analysis.case", "analysis.rank_deaths"),
+    },
     # Written beside a run without numpy, whose threads would take the watcher's signals: so it reads recordings itself.
-    "logs": {"model", "inside.format", "inside.run_folder"},
-    "rules": {"model"},  # a rule judges saved evidence: offline, in tests, on a colleague's machine
-    "views": {"model"},  # a view that computes cannot be trusted
-    "diagnose": {"", "model", "recordings", "probes", "rules"},
-    "checking": {
-        "model",
-        "retention",
-        "inside.run_folder",
-    },  # the same reading serves a check, a cluster, and a run that had trouble with a file
+    "logs": {"evidence", "report", "inside.format", "inside.run_folder"},
+    "views": {"evidence", "report"},  # a view that computes cannot be trusted
+    "diagnose": {"", "evidence", "analysis", "report", "reporting", "recordings", "probes", "rules"},
+    # The same reading serves a check, a cluster, and a run that had trouble with a file.
+    "checking": {"evidence", "analysis.data_files", "retention", "inside.run_folder"},
     # The naming of run folders is shared with the process that makes a run from inside.
     "watching": {
-        "model",
-        "recordings",
-        "probes",
-        "logs",
-        "diagnose",
-        "retention",
-        "inside.format",
-        "inside.run_folder",
+        *("evidence", "analysis", "report", "recordings", "probes", "logs", "diagnose", "retention"),
+        *("inside.format", "inside.run_folder"),
     },
     # A trial is a recorded run: it is watched and judged like any other.
     "trials": {
-        *("model", "recordings", "probes", "logs", "watching", "diagnose", "retention"),
+        *("evidence", "analysis", "report", "recordings", "probes", "logs", "watching", "diagnose", "retention"),
         *("inside.format", "inside.run_folder"),
     },
 }
@@ -144,7 +137,9 @@ def allowed(by: str, target: str) -> bool:
     home = by.partition(".")[0]
     if home in EVERYTHING or (home and target.partition(".")[0] == home):
         return True
-    if home not in ("inside", *EVERYBODYS) and any(f"{target}.".startswith(f"{part}.") for part in EVERYBODYS):
+    if home not in ("inside", "evidence", *EVERYBODYS) and any(
+        f"{target}.".startswith(f"{part}.") for part in EVERYBODYS
+    ):
         return True
     return any(target == part or (part and target.startswith(f"{part}.")) for part in MAY_IMPORT[home])
 
@@ -180,8 +175,10 @@ def test_imports_keep_to_the_table() -> None:
 FORBIDDEN = [
     ("rules.loader.worker_killed", "probes.host"),
     ("views.terminal", "rules.engine"),
-    ("model.report", "rules"),
-    ("inside.api", "model"),
+    ("report", "rules"),
+    ("evidence.loader", "wording.text"),
+    ("views.terminal", "analysis.progress"),
+    ("inside.api", "evidence"),
     ("diagnose", "views.terminal"),
     ("watching.running", "inside.start"),
     ("probes.host", "rules"),
@@ -260,7 +257,7 @@ def test_every_folder_is_a_package_but_the_one_that_is_put_on_the_path() -> None
 
 
 def rule_files() -> list[Path]:
-    return [path for path in sorted((SRC / "rules").glob("*/*.py")) if path.name != "__init__.py"]
+    return [path for path in sorted((SRC / "rules").glob("*/*.py")) if not path.name.startswith("_")]
 
 
 @pytest.mark.parametrize("path", rule_files(), ids=lambda path: path.stem)

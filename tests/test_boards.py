@@ -9,10 +9,10 @@ import time
 import pytest
 
 from stuck import TRAINING, place_at, wait_for
+from unstuck.evidence.live import Stall
 from unstuck.inside import format as f
 from unstuck.inside.format import Kind, RecordingName, recording_name
 from unstuck.inside.recorder import Recorder, clock
-from unstuck.model.look import Stall
 from unstuck.watching.boards import AT_FIRST, Board
 from unstuck.watching.running import environment
 from unstuck.watching.stall_clock import LEAST, StallClock, limit

@@ -6,13 +6,13 @@ from typing import Any
 
 import msgspec
 
-from unstuck.model.between import Gap, Part
-from unstuck.model.bottleneck import bottleneck
-from unstuck.model.evidence import Evidence, Host, Memory, Run, Sample
-from unstuck.model.look import Gpu
-from unstuck.model.recorded import Fetching, Loader, Process
-from unstuck.model.report import Bottleneck
-from unstuck.model.timing import Timing
+from unstuck.evidence import Evidence, Host, Memory, Run, Sample
+from unstuck.evidence.basics import Timing
+from unstuck.evidence.live import Gpu
+from unstuck.evidence.loader import Fetching, Gap, Loader, Part
+from unstuck.evidence.process import Process
+from unstuck.report import Bottleneck
+from unstuck.reporting.bottleneck import bottleneck
 from unstuck.rules.discovery import all_rules
 from unstuck.rules.engine import judge_one
 

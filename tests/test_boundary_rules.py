@@ -6,14 +6,26 @@ import msgspec
 import pytest
 
 from unstuck.diagnose import report_on
+from unstuck.evidence import Evidence, Glance, Host, Memory, Run, Sample
+from unstuck.evidence.basics import Place, Timing
+from unstuck.evidence.finding import Finding
+from unstuck.evidence.live import Frame
+from unstuck.evidence.loader import (
+    COLLECTION,
+    OWN,
+    STARTING,
+    VALIDATION,
+    Call,
+    Compiled,
+    Fetching,
+    Gap,
+    Loader,
+    Part,
+    Pass,
+    State,
+)
+from unstuck.evidence.process import Process
 from unstuck.logs.trends import Trend
-from unstuck.model.between import COLLECTION, OWN, STARTING, VALIDATION, Call, Compiled, Gap, Part
-from unstuck.model.evidence import Evidence, Glance, Host, Memory, Run, Sample
-from unstuck.model.look import Frame
-from unstuck.model.places import Place
-from unstuck.model.recorded import Fetching, Loader, Pass, Process, State
-from unstuck.model.report import Finding
-from unstuck.model.timing import Timing
 
 LINE = Place("/model.py", 12, "forward")
 

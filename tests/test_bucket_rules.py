@@ -5,9 +5,9 @@ from __future__ import annotations
 import msgspec
 
 from test_rules import evidence
-from unstuck.model.buckets import Skipping
-from unstuck.model.distributed import Span
-from unstuck.model.passing_over import in_words
+from unstuck.analysis.passes import in_words
+from unstuck.evidence.distributed import Span
+from unstuck.evidence.loader import Skipping
 from unstuck.rules.discovery import all_rules
 from unstuck.rules.engine import judge_one
 

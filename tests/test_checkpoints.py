@@ -11,15 +11,15 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from unstuck.analysis.side_work import DISK, FILES, LIMIT, QUOTA, refused
 from unstuck.diagnose import report_on
-from unstuck.model.activities import activities
-from unstuck.model.checkpoints import DISK, FILES, LIMIT, QUOTA, refused
-from unstuck.model.distributed import Phase
-from unstuck.model.evidence import Evidence, Run
-from unstuck.model.places import Place
-from unstuck.model.recorded import Loader, Pass, Process, State
-from unstuck.model.told import Saved, Saving
+from unstuck.evidence import Evidence, Run
+from unstuck.evidence.basics import Place
+from unstuck.evidence.distributed import Phase
+from unstuck.evidence.loader import Loader, Pass, State
+from unstuck.evidence.process import Process, Saved, Saving
 from unstuck.probes.saved import looked_at
+from unstuck.reporting.activities import activities
 
 HERE = os.uname().nodename
 LINE, OTHER = Place("/train.py", 30, "save"), Place("/train.py", 44, "backup")

@@ -53,7 +53,7 @@ def exists(name: str) -> bool:
 
 
 def can_be_imported(name: str) -> bool:
-    """`unstuck.watch` of the public API, or a field such as `unstuck.model.evidence.Loader.length`."""
+    """`unstuck.watch` of the public API, or a field such as `unstuck.evidence.Loader.length`."""
     if name.count(".") == 1:
         return name.partition(".")[2] in unstuck.__all__
     try:
@@ -99,7 +99,7 @@ def test_what_a_done_line_names_exists() -> None:
         "unstuck nothing",
         "src/unstuck/nothing.py",
         "unstuck.nothing",
-        "unstuck.model.evidence.Loader.nothing",
+        "unstuck.evidence.Loader.nothing",
     ],
 )
 def test_a_name_that_leads_nowhere_is_noticed(name: str) -> None:

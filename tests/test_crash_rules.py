@@ -8,8 +8,8 @@ import msgspec
 import pytest
 
 from unstuck.diagnose import report_on
-from unstuck.model.evidence import Evidence, Exit, Run
-from unstuck.model.recorded import Process
+from unstuck.evidence import Evidence, Exit, Run
+from unstuck.evidence.process import Process
 from unstuck.rules.discovery import all_rules
 from unstuck.rules.engine import judge_one
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from unstuck.model.crowding import crowds
-from unstuck.model.evidence import Evidence
+from unstuck.analysis.processors import crowds
+from unstuck.evidence import Evidence
 from unstuck.rules.discovery import all_rules
 from unstuck.rules.engine import judge_one
 

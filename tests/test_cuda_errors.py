@@ -11,9 +11,10 @@ from pathlib import Path
 import pytest
 
 from unstuck.diagnose import report_on
-from unstuck.model.evidence import Evidence, Exit, Run
-from unstuck.model.places import Place
-from unstuck.model.recorded import Failure, Loader, Process
+from unstuck.evidence import Evidence, Exit, Run
+from unstuck.evidence.basics import Place
+from unstuck.evidence.loader import Loader
+from unstuck.evidence.process import Failure, Process
 
 TEXTS = Path(__file__).parent / "texts"
 LINE = Place("/project/my train.py", 31, "train")

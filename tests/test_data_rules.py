@@ -5,9 +5,9 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from unstuck.model.checked import Asked, Data, DataFile, Fault, Group, Listed, Manifest
-from unstuck.model.evidence import Evidence, Run
-from unstuck.model.report import Finding
+from unstuck.evidence import Evidence, Run
+from unstuck.evidence.data import Asked, Data, DataFile, Fault, Group, Listed, Manifest
+from unstuck.evidence.finding import Finding
 from unstuck.rules.engine import judge, rank_findings
 
 CUT = Fault("tar-cut-data", "it ends in the data of 26.jpg", at=9000, member="26.jpg", sample="26")

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from test_data_rules import IMAGE, checked, file, found, names, shards
-from unstuck.model.checked import Asked, Group, Listed, Manifest
-from unstuck.model.data_loss import losses
-from unstuck.model.faults import bad
+from unstuck.analysis.data_files import bad, losses
+from unstuck.evidence.data import Asked, Group, Listed, Manifest
 
 
 def test_what_a_manifest_lists_is_missed_also_where_the_data_was_moved():

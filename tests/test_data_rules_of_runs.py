@@ -8,9 +8,9 @@ import pytest
 from test_data_rules import CUT, NO_END, file, found, names, shards
 from test_rules import evidence as evidence_of
 from unstuck.diagnose import report_on
-from unstuck.model.checked import Asked, Data, Fault, Group
-from unstuck.model.evidence import Evidence
-from unstuck.model.recorded import Process
+from unstuck.evidence import Evidence
+from unstuck.evidence.data import Asked, Data, Fault, Group
+from unstuck.evidence.process import Process
 
 DAMAGE = {
     "tar-cut-data": "tar-truncated-loud",

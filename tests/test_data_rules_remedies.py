@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 from test_data_rules import checked, file, found
 from unstuck.checking.noting import Wish
 from unstuck.checking.one import check
-from unstuck.model.checked import Texts
+from unstuck.evidence.data import Texts
 
 
 def ran(command: str, folder) -> str:

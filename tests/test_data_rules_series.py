@@ -7,7 +7,7 @@ import time
 import pytest
 
 from test_data_rules import BEHIND, CUT, checked, file, found, names, shards
-from unstuck.model.checked import Asked, DataFile, Fault, Folder, Listed, Manifest, Texts
+from unstuck.evidence.data import Asked, DataFile, Fault, Folder, Listed, Manifest, Texts
 
 
 def series(*samples: int) -> list[DataFile]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from test_data_rules import checked, file, found, names
-from unstuck.model.checked import Asked, DataFile, Texts
+from unstuck.evidence.data import Asked, DataFile, Texts
 
 LONG = 2000  # characters: documents
 SHORT = 300  # lines and paragraphs

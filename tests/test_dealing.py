@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from unstuck.model.dealing import among_workers
-from unstuck.model.evidence import Evidence, Run
-from unstuck.model.places import Place
-from unstuck.model.recorded import Loader, Process
-from unstuck.model.streams import Crew, Stream
-from unstuck.model.timing import Timing
+from unstuck.analysis.loading import Crew, Stream
+from unstuck.evidence import Evidence, Run
+from unstuck.evidence.basics import Place, Timing
+from unstuck.evidence.loader import Loader
+from unstuck.evidence.process import Process
 from unstuck.rules.discovery import all_rules
 from unstuck.rules.engine import judge_one
+from unstuck.rules.wrong.uneven_file_assignment import among_workers
 
 
 def crew(samples: list[int], files: int, ends: list[float] | None = None) -> Crew:

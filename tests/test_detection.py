@@ -11,10 +11,12 @@ from types import SimpleNamespace
 import msgspec
 import pytest
 
-from unstuck.model.evidence import Evidence, Exit, Run
-from unstuck.model.look import Stall
-from unstuck.model.recorded import Loader, Process
-from unstuck.model.report import Finding, Remedy, Report
+from unstuck.evidence import Evidence, Exit, Run
+from unstuck.evidence.finding import Finding, Remedy
+from unstuck.evidence.live import Stall
+from unstuck.evidence.loader import Loader
+from unstuck.evidence.process import Process
+from unstuck.report import Report
 from unstuck.trials.scenarios import all_scenarios
 
 BENCHMARKS = Path(__file__).parents[1] / "benchmarks"

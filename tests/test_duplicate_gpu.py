@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from unstuck.diagnose import report_on
-from unstuck.model.evidence import Evidence, Exit, Run
-from unstuck.model.places import Place
-from unstuck.model.recorded import Failure, Process
+from unstuck.evidence import Evidence, Exit, Run
+from unstuck.evidence.basics import Place
+from unstuck.evidence.process import Failure, Process
 from unstuck.rules.discovery import all_rules
 from unstuck.rules.engine import judge_one
 

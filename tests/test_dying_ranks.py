@@ -5,11 +5,12 @@ from __future__ import annotations
 import pytest
 
 from unstuck.diagnose import report_on
-from unstuck.model.distributed import Attempt, Collective, Group
-from unstuck.model.evidence import Evidence, Exit, Run
-from unstuck.model.look import Frame, Seen, Stack, Stall, Task
-from unstuck.model.places import Place
-from unstuck.model.recorded import Failure, Loader, Process
+from unstuck.evidence import Evidence, Exit, Run
+from unstuck.evidence.basics import Place
+from unstuck.evidence.distributed import Attempt, Collective, Group
+from unstuck.evidence.live import Frame, Seen, Stack, Stall, Task
+from unstuck.evidence.loader import Loader
+from unstuck.evidence.process import Failure, Process
 
 GLOO = "[/build/third_party/gloo/gloo/transport/tcp/pair.cc:553] Connection closed by peer [127.0.0.1]:1234."
 LATE = "[/build/third_party/gloo/gloo/transport/tcp/unbound_buffer.cc:78] Timed out waiting 8000ms for recv operation"

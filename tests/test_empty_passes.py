@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 
 from unstuck.diagnose import report_on
-from unstuck.model.evidence import Evidence, Run
-from unstuck.model.places import Place
-from unstuck.model.recorded import Failure, Loader, Pass, Process
+from unstuck.evidence import Evidence, Run
+from unstuck.evidence.basics import Place
+from unstuck.evidence.loader import Loader, Pass
+from unstuck.evidence.process import Failure, Process
 
 EMPTY, RAISED = "empty-loader-drop-last", "uncaught-exception"
 

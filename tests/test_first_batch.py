@@ -9,11 +9,10 @@ import pytest
 
 from stuck import place_at, wait_for
 from unstuck.diagnose import report_on
-from unstuck.model.evidence import Evidence, Host, Memory, Run, Sample
-from unstuck.model.places import Place
-from unstuck.model.recorded import Fetching, Loader, Process
-from unstuck.model.timing import Timing
-from unstuck.model.told import Progress
+from unstuck.evidence import Evidence, Host, Memory, Run, Sample
+from unstuck.evidence.basics import Place, Timing
+from unstuck.evidence.loader import Fetching, Loader
+from unstuck.evidence.process import Process, Progress
 from unstuck.probes.loops import NEVER, gone_over
 
 FILLING = """

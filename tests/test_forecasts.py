@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from capture import words
-from unstuck.model.evidence import Evidence, Host, Memory, Sample
+from unstuck.evidence import Evidence, Host, Memory, Sample
 from unstuck.rules.discovery import all_rules
 from unstuck.rules.engine import judge_one
 

@@ -15,12 +15,12 @@ import msgspec
 import pytest
 from rich.text import Text
 
+from unstuck.evidence import Evidence, Run
+from unstuck.evidence.basics import Place
+from unstuck.evidence.finding import Finding, Remedy
+from unstuck.evidence.trial import FAIL, Rung, Target, Trial
 from unstuck.logs.line import INFO, Line, written
-from unstuck.model.evidence import Evidence, Run
-from unstuck.model.finding import Finding, Remedy
-from unstuck.model.places import Place
-from unstuck.model.report import Activity, Report, RunName, Training
-from unstuck.model.trials import FAIL, Rung, Target, Trial
+from unstuck.report import Activity, Report, RunName, Training
 from unstuck.views import checks, terminal, trials, tuning
 from unstuck.views.as_json import render
 from unstuck.views.console import PrintableConsole

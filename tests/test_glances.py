@@ -8,8 +8,8 @@ import time
 
 import pytest
 
+from unstuck.analysis.glances import blocked_at, glances_of, lines_of
 from unstuck.diagnose import gather
-from unstuck.model.glancing import blocked_at, glances_of, lines_of
 
 PROGRAM = """
 import time, torch

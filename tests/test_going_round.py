@@ -13,8 +13,8 @@ import pytest
 
 from pythons import python
 from stuck import wait_for
-from unstuck.model.evidence import Evidence
-from unstuck.model.rounds import begun_again, goes_round, lines, only_computes
+from unstuck.analysis.endless_loops import begun_again, goes_round, lines, only_computes
+from unstuck.evidence import Evidence
 from unstuck.probes import kernel, rounds
 from unstuck.probes.look import look
 from unstuck.rules.discovery import all_rules

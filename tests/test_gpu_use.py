@@ -9,14 +9,14 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from unstuck.model.bottleneck import bottleneck
-from unstuck.model.evidence import Evidence, Host, Run, Sample
-from unstuck.model.gpu_use import gpu_use
-from unstuck.model.look import Gpu
-from unstuck.model.recorded import Fetching, Loader, Process
-from unstuck.model.report import Finding
-from unstuck.model.threads import Threads
-from unstuck.model.timing import Timing
+from unstuck.analysis.gpu import gpu_use
+from unstuck.evidence import Evidence, Host, Run, Sample
+from unstuck.evidence.basics import Timing
+from unstuck.evidence.finding import Finding
+from unstuck.evidence.live import Gpu
+from unstuck.evidence.loader import Fetching, Loader
+from unstuck.evidence.process import Process, Threads
+from unstuck.reporting.bottleneck import bottleneck
 from unstuck.rules.discovery import all_rules
 from unstuck.rules.engine import judge_one
 

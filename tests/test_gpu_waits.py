@@ -8,16 +8,16 @@ from __future__ import annotations
 import msgspec
 import pytest
 
+from unstuck.analysis.rank_deaths import GAVE_UP, KILLED, PARTNER_GONE, TOLD_TO_GO, deaths
+from unstuck.analysis.ranks import as_of, stand
+from unstuck.analysis.stacks import COLLECTIVE, GPU, doing
 from unstuck.diagnose import report_on
-from unstuck.model.distributed import Collective, Group, Phase
-from unstuck.model.doing import COLLECTIVE, GPU, doing
-from unstuck.model.enqueued import as_of
-from unstuck.model.evidence import Evidence, Exit, Run
-from unstuck.model.first_dead import GAVE_UP, KILLED, PARTNER_GONE, TOLD_TO_GO, deaths
-from unstuck.model.look import Frame, Rounds, Sampled, Seen, Stack, Stall, Task
-from unstuck.model.places import Place
-from unstuck.model.ranks import stand
-from unstuck.model.recorded import Loader, Process
+from unstuck.evidence import Evidence, Exit, Run
+from unstuck.evidence.basics import Place
+from unstuck.evidence.distributed import Collective, Group, Phase
+from unstuck.evidence.live import Frame, Rounds, Sampled, Seen, Stack, Stall, Task
+from unstuck.evidence.loader import Loader
+from unstuck.evidence.process import Process
 
 TRAIN = "/project/train.py"
 C10D = "/venv/lib/python3.11/site-packages/torch/distributed/distributed_c10d.py"

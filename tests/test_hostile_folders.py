@@ -20,13 +20,13 @@ import msgspec
 import pytest
 
 from stuck import wait_for
+from unstuck.analysis.rank_deaths import members
 from unstuck.cli import main as cli
 from unstuck.diagnose import diagnose, report_on
 from unstuck.errors import UserError
+from unstuck.evidence import Evidence, Exit, Run
+from unstuck.evidence.process import Process
 from unstuck.inside import format as f
-from unstuck.model.evidence import Evidence, Exit, Run
-from unstuck.model.first_dead import members
-from unstuck.model.recorded import Process
 from unstuck.probes import folder as run_folder
 from unstuck.probes import last_resort, snapshots
 from unstuck.probes.loops import gone_over

@@ -8,9 +8,10 @@ import msgspec
 import pytest
 
 from unstuck.diagnose import report_on
-from unstuck.model.evidence import Evidence, Exit, Host, Memory, Run, Sample
-from unstuck.model.places import Place
-from unstuck.model.recorded import Failure, Fetching, Loader, Process
+from unstuck.evidence import Evidence, Exit, Host, Memory, Run, Sample
+from unstuck.evidence.basics import Place
+from unstuck.evidence.loader import Fetching, Loader
+from unstuck.evidence.process import Failure, Process
 
 LIMIT = 1 << 30
 NODES = ("a", "b")

@@ -5,10 +5,11 @@ from __future__ import annotations
 import pytest
 
 from unstuck.diagnose import report_on
-from unstuck.model.distributed import Phase
-from unstuck.model.evidence import Evidence, Run
-from unstuck.model.recorded import Loader, Pass, Process
-from unstuck.model.timing import Timing
+from unstuck.evidence import Evidence, Run
+from unstuck.evidence.basics import Timing
+from unstuck.evidence.distributed import Phase
+from unstuck.evidence.loader import Loader, Pass
+from unstuck.evidence.process import Process
 
 NAME = "next-iter-every-step"
 

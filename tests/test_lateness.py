@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from unstuck.model.distributed import Collective, Phase, Span
-from unstuck.model.evidence import Evidence, Host, Memory, Run, Sample
-from unstuck.model.lateness import is_own, latest
-from unstuck.model.recorded import Loader, Process
-from unstuck.model.timing import Timing
+from unstuck.evidence import Evidence, Host, Memory, Run, Sample
+from unstuck.evidence.basics import Timing
+from unstuck.evidence.distributed import Collective, Phase, Span
+from unstuck.evidence.loader import Loader
+from unstuck.evidence.process import Process
+from unstuck.rules.ranks._lateness import is_own, latest
 
 STEP = 0.1
 STEPS = 40

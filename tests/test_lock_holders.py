@@ -16,8 +16,8 @@ import pytest
 from stuck import wait_for
 from test_rules import evidence as evidence_of
 from unstuck.diagnose import report_on
-from unstuck.model.look import Awaited, Frame, Holder, Stack
-from unstuck.model.report import Finding
+from unstuck.evidence.finding import Finding
+from unstuck.evidence.live import Awaited, Frame, Holder, Stack
 from unstuck.probes import locks, stacks
 
 HOLD = """

@@ -6,22 +6,21 @@ import json
 
 import pytest
 
+from unstuck.analysis.side_work import kind_of, library
 from unstuck.diagnose import report_on
+from unstuck.evidence import Evidence, Host, Memory, Run, Sample
+from unstuck.evidence.basics import Place, Timing
+from unstuck.evidence.finding import Finding, Remedy
+from unstuck.evidence.live import Seen, Task
+from unstuck.evidence.loader import Call, Gap, Loader, Logger, Part
+from unstuck.evidence.process import Process
 from unstuck.inside import format as f
 from unstuck.inside.format import APART, Kind
 from unstuck.inside.recorder import Recorder
 from unstuck.logs.main_process import NOTES, RING, MainProcess
 from unstuck.logs.settings import Settings
 from unstuck.logs.tail import Tail
-from unstuck.model.acquitted import acquitted
-from unstuck.model.between import Call, Gap, Logger, Part
-from unstuck.model.evidence import Evidence, Host, Memory, Run, Sample
-from unstuck.model.loggers import kind_of, library
-from unstuck.model.look import Seen, Task
-from unstuck.model.places import Place
-from unstuck.model.recorded import Loader, Process
-from unstuck.model.report import Finding, Remedy
-from unstuck.model.timing import Timing
+from unstuck.reporting.notes import acquitted
 
 LINE = Place("/code/train.py", 30, "fit")
 STEPS = 200

@@ -8,9 +8,10 @@ import msgspec
 import numpy as np
 import pytest
 
+from unstuck.evidence import Evidence
+from unstuck.evidence.loader import Loader
+from unstuck.evidence.process import Failure, Process
 from unstuck.inside.format import MASK, Kind
-from unstuck.model.evidence import Evidence
-from unstuck.model.recorded import Failure, Loader, Process
 from unstuck.recordings.spikes import waits_of, with_spikes
 from unstuck.rules.discovery import all_rules
 from unstuck.rules.engine import judge_one

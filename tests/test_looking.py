@@ -12,8 +12,8 @@ import time
 import pytest
 
 from stuck import wait_for
+from unstuck.evidence.process import Process
 from unstuck.inside import format as f
-from unstuck.model.recorded import Process
 from unstuck.probes import kernel, last_resort, look, processes
 from unstuck.recordings.facts import Facts
 from unstuck.recordings.reader import Recording

@@ -5,12 +5,13 @@ from __future__ import annotations
 import pytest
 
 from unstuck.diagnose import report_on
-from unstuck.model.distributed import Phase, Span
-from unstuck.model.evidence import Evidence, Run
-from unstuck.model.look import Frame, Seen, Stack, Stall, Task
-from unstuck.model.marks import between, meaning
-from unstuck.model.places import Place
-from unstuck.model.recorded import Loader, Process
+from unstuck.evidence import Evidence, Run
+from unstuck.evidence.basics import Place
+from unstuck.evidence.distributed import Phase, Span
+from unstuck.evidence.live import Frame, Seen, Stack, Stall, Task
+from unstuck.evidence.loader import Loader
+from unstuck.evidence.process import Process
+from unstuck.reporting.activities import between, meaning
 
 TORCH = "/venv/lib/python3.11/site-packages/torch"
 BARRIER = [Frame(f"{TORCH}/distributed/distributed_c10d.py", 5000, "barrier"), Frame("/code/train.py", 52, "main")]

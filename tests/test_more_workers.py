@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from unstuck.model.evidence import Evidence, Host, Memory, Run, Sample
-from unstuck.model.places import Place
-from unstuck.model.recorded import Fetching, Loader, Process
-from unstuck.model.report import Finding
-from unstuck.model.timing import Timing
+from unstuck.evidence import Evidence, Host, Memory, Run, Sample
+from unstuck.evidence.basics import Place, Timing
+from unstuck.evidence.finding import Finding
+from unstuck.evidence.loader import Fetching, Loader
+from unstuck.evidence.process import Process
 from unstuck.rules.discovery import all_rules
 from unstuck.rules.engine import judge_one
 

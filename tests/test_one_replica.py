@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 
 from unstuck.diagnose import report_on
-from unstuck.model.distributed import Phase, Sampling
-from unstuck.model.evidence import Evidence, Run
-from unstuck.model.places import Place
-from unstuck.model.recorded import Loader, Process
-from unstuck.model.report import Report
-from unstuck.model.timing import Timing
+from unstuck.evidence import Evidence, Run
+from unstuck.evidence.basics import Place, Timing
+from unstuck.evidence.distributed import Phase, Sampling
+from unstuck.evidence.loader import Loader
+from unstuck.evidence.process import Process
+from unstuck.report import Report
 
 HERE = Place("/code/train.py", 12, "main")
 KIND = "torch.utils.data.distributed.DistributedSampler"

@@ -8,10 +8,9 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from unstuck.analysis.memory import Needs, kills_at, kills_at_the_end
 from unstuck.diagnose import report_on
-from unstuck.model.evidence import Evidence, Sample
-from unstuck.model.fitting import Needs
-from unstuck.model.oom import kills_at, kills_at_the_end
+from unstuck.evidence import Evidence, Sample
 from unstuck.probes.journal import KEPT, _thinned
 
 HERE = Path(__file__).parent / "rules"

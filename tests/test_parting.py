@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import msgspec
 
-from unstuck.model.distributed import Collective
-from unstuck.model.parting import parted
-from unstuck.model.places import Place
-from unstuck.model.ranks import Stand
-from unstuck.model.recorded import Process
+from unstuck.analysis.collectives import parted
+from unstuck.analysis.ranks import Stand
+from unstuck.evidence.basics import Place
+from unstuck.evidence.distributed import Collective
+from unstuck.evidence.process import Process
 
 
 def calls(*wanted: str, finished: int = 99) -> list[Collective]:

@@ -11,11 +11,11 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from unstuck.model.evidence import Evidence
-from unstuck.model.processors import in_words, numbers
+from unstuck.evidence import Evidence
 from unstuck.probes import host, processors
 from unstuck.rules.discovery import all_rules
 from unstuck.rules.engine import judge_one
+from unstuck.wording.text import in_words, numbers
 
 HERE = Path(__file__).parent / "rules"
 PINNED, ALONE = "cpu-affinity-collapsed", "omp1-by-torchrun"

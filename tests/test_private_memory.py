@@ -9,12 +9,11 @@ from pathlib import Path, PurePosixPath
 import msgspec
 import pytest
 
+from unstuck.analysis.memory import copied, held
+from unstuck.evidence import Host, Memory, Sample
+from unstuck.evidence.live import Seen
+from unstuck.evidence.process import Process
 from unstuck.inside.stages import _path
-from unstuck.model.evidence import Host, Memory, Sample
-from unstuck.model.growing import copied
-from unstuck.model.holding import held
-from unstuck.model.look import Seen
-from unstuck.model.recorded import Process
 from unstuck.probes import host
 
 MIB = 1 << 20

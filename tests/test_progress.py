@@ -5,11 +5,11 @@ from __future__ import annotations
 import msgspec
 import pytest
 
+from unstuck.analysis.progress import standstills
 from unstuck.diagnose import report_on
-from unstuck.model.evidence import Evidence, Run
-from unstuck.model.look import Awaited, Frame, Holder, Seen, Stack, Stall, Task
-from unstuck.model.progress import standstills
-from unstuck.model.recorded import Process
+from unstuck.evidence import Evidence, Run
+from unstuck.evidence.live import Awaited, Frame, Holder, Seen, Stack, Stall, Task
+from unstuck.evidence.process import Process
 
 PID, LOOKED = 100, 1.0
 USERS = Frame("/project/train.py", 12, "loop")

@@ -15,8 +15,8 @@ import msgspec
 import pytest
 
 from unstuck import rules
-from unstuck.model.evidence import Evidence
-from unstuck.model.finding import Finding
+from unstuck.evidence import Evidence
+from unstuck.evidence.finding import Finding
 from unstuck.rules.discovery import all_rules
 from unstuck.wording.printable import printable, quoted
 

@@ -8,10 +8,10 @@ import msgspec
 import pytest
 
 from capture import words
+from unstuck.analysis.loading import lasted
 from unstuck.diagnose import report_on
-from unstuck.model.evidence import Evidence, Run
-from unstuck.model.timing import Timing
-from unstuck.model.waiting import lasted
+from unstuck.evidence import Evidence, Run
+from unstuck.evidence.basics import Timing
 from unstuck.rules.discovery import HEADINGS, all_rules, documentation
 from unstuck.rules.engine import judge, judge_one
 

@@ -13,8 +13,8 @@ import time
 import pytest
 
 from unstuck import diagnose
-from unstuck.model.evidence import Evidence, Run
-from unstuck.model.recorded import Process
+from unstuck.evidence import Evidence, Run
+from unstuck.evidence.process import Process
 
 TORCH = "import torch\nfrom torch.utils.data import DataLoader, TensorDataset\n"
 

@@ -7,13 +7,13 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from unstuck.analysis.failures import raised_at, ran_out, spent_on
+from unstuck.analysis.torch_errors import is_out_of_memory, shortage
 from unstuck.diagnose import report_on
-from unstuck.model.descriptors import ran_out, spent_on
-from unstuck.model.evidence import Evidence, Run
-from unstuck.model.fatal import raised_at
-from unstuck.model.gpu_memory import is_out_of_memory, shortage
-from unstuck.model.places import Place
-from unstuck.model.recorded import Failure, Fetching, Handed, Loader, Process
+from unstuck.evidence import Evidence, Run
+from unstuck.evidence.basics import Place
+from unstuck.evidence.loader import Fetching, Handed, Loader
+from unstuck.evidence.process import Failure, Process
 from unstuck.rules.discovery import all_rules
 from unstuck.rules.engine import judge_one
 

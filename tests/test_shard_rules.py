@@ -6,12 +6,12 @@ import msgspec
 import pytest
 
 from test_rules import evidence as evidence_of
-from unstuck.model.distributed import Wrapped
-from unstuck.model.evidence import Evidence, Run
-from unstuck.model.places import Place
-from unstuck.model.recorded import Failure, Fetching, Loader, Process
-from unstuck.model.report import Finding
-from unstuck.model.shards import ShardError, Shards
+from unstuck.evidence import Evidence, Run
+from unstuck.evidence.basics import Place
+from unstuck.evidence.distributed import Wrapped
+from unstuck.evidence.finding import Finding
+from unstuck.evidence.loader import Fetching, Loader, ShardError, Shards
+from unstuck.evidence.process import Failure, Process
 from unstuck.rules.engine import judge, rank_findings
 
 MADE = Place("/data/train.py", 12, "main")

@@ -7,8 +7,8 @@ from pathlib import Path
 import msgspec
 
 from unstuck.diagnose import report_on
-from unstuck.model.evidence import Evidence, Host
-from unstuck.model.places import Place
+from unstuck.evidence import Evidence, Host
+from unstuck.evidence.basics import Place
 
 # Torch 2.2 on Python 3.10, where both workers were killed by SIGBUS and no look met the full moment.
 KEPT = Path(__file__).parent / "rules" / "shm-exhausted" / "killed-by-sigbus.json"

@@ -7,11 +7,12 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from unstuck.model.evidence import Evidence
-from unstuck.model.frameworks import Callback, Framework
-from unstuck.model.recorded import Loader, Process
-from unstuck.model.speaking import framework_of, in_words, in_words_of, once, settings, trainer_of
+from unstuck.evidence import Evidence
+from unstuck.evidence.frameworks import Callback, Framework
+from unstuck.evidence.loader import Loader
+from unstuck.evidence.process import Process
 from unstuck.rules.discovery import all_rules
+from unstuck.wording.settings import framework_of, in_words, in_words_of, once, settings, trainer_of
 
 KEPT = Path(__file__).parent / "rules" / "dataloader-bound" / "found.json"
 MAKERS = {

@@ -16,17 +16,18 @@ import pytest
 
 from capture import words
 from capture_samples import RULE, lasting, started
+from unstuck.analysis.stacks import COMPILING, TRAINING, doing
+from unstuck.analysis.time_use import spending
 from unstuck.diagnose import report_on
-from unstuck.model.doing import COMPILING, TRAINING, doing
-from unstuck.model.evidence import Evidence
-from unstuck.model.look import Frame, Stack
-from unstuck.model.report import Report
-from unstuck.model.spending import spending
+from unstuck.evidence import Evidence
+from unstuck.evidence.live import Frame, Stack
 from unstuck.probes.sampling import RATE, parse
+from unstuck.report import Report
 from unstuck.rules.discovery import all_rules
 from unstuck.rules.engine import judge_one
 from unstuck.trials.scenarios import all_scenarios
-from unstuck.views.terminal import console_for, show
+from unstuck.views.console import console_for
+from unstuck.views.terminal import show
 
 HERE = Path(__file__).parent / "rules" / RULE
 LINE = 16  # of scenarios/dataloader_bound.py as it was captured, where its samples are made

@@ -7,11 +7,11 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from unstuck.model.evidence import Evidence, Host, Memory, Run, Sample
-from unstuck.model.places import Place
-from unstuck.model.recorded import Fetching, Loader, Process
-from unstuck.model.starving import fair_waiting, others, spent
-from unstuck.model.timing import Timing
+from unstuck.analysis.cpu_contention import fair_waiting, others, spent
+from unstuck.evidence import Evidence, Host, Memory, Run, Sample
+from unstuck.evidence.basics import Place, Timing
+from unstuck.evidence.loader import Fetching, Loader
+from unstuck.evidence.process import Process
 from unstuck.rules.discovery import all_rules
 from unstuck.rules.engine import judge_one
 

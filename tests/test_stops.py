@@ -5,12 +5,11 @@ from __future__ import annotations
 import pytest
 
 from unstuck.diagnose import report_on
-from unstuck.model.evidence import Evidence, Exit, Host, Run, Told
-from unstuck.model.look import Stall
-from unstuck.model.places import Place
-from unstuck.model.recorded import Failure, Loader, Process
-from unstuck.model.timing import Timing
-from unstuck.model.told import Saved
+from unstuck.evidence import Evidence, Exit, Host, Run, Told
+from unstuck.evidence.basics import Place, Timing
+from unstuck.evidence.live import Stall
+from unstuck.evidence.loader import Loader
+from unstuck.evidence.process import Failure, Process, Saved
 
 LINE = Place("/project/train.py", 31, "train")
 TERM, INT, USR1, HUP = 15, 2, 10, 1

@@ -8,9 +8,9 @@ import msgspec
 import pytest
 
 from capture import words
-from unstuck.model.evidence import Evidence
-from unstuck.model.recorded import Loader
-from unstuck.model.stripes import stripes
+from unstuck.analysis.loading import stripes
+from unstuck.evidence import Evidence
+from unstuck.evidence.loader import Loader
 
 HERE = Path(__file__).parent / "rules" / "dataloader-bound"
 

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import io
 
+from unstuck.analysis.stages import in_words, stage_times
 from unstuck.diagnose import report_on
-from unstuck.model.beginning import HeldBack, Model, Step
-from unstuck.model.between import Call
-from unstuck.model.evidence import Evidence, Host, Memory, Run, Sample
-from unstuck.model.places import Place
-from unstuck.model.recorded import Fetching, Loader, Process
-from unstuck.model.sources import Source
-from unstuck.model.stage_times import in_words, stage_times
-from unstuck.model.timeline import timeline
-from unstuck.model.timing import Slowest, Timing
-from unstuck.views.terminal import START, console_for, show
+from unstuck.evidence import Evidence, Host, Memory, Run, Sample
+from unstuck.evidence.basics import Place, Slowest, Timing
+from unstuck.evidence.loader import Call, Fetching, HeldBack, Loader, Source
+from unstuck.evidence.process import Model, Process, Step
+from unstuck.reporting.start import timeline
+from unstuck.views.console import console_for
+from unstuck.views.terminal import START, show
 
 
 def rank(**more: object) -> Process:

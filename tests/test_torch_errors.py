@@ -10,11 +10,11 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from unstuck.model.evidence import Evidence, Run
-from unstuck.model.first_dead import deaths
-from unstuck.model.places import Place
-from unstuck.model.recorded import Failure, Process
-from unstuck.model.torch_errors import KINDS, TorchError, errors_of, torch_error
+from unstuck.analysis.rank_deaths import deaths
+from unstuck.analysis.torch_errors import KINDS, TorchError, errors_of, torch_error
+from unstuck.evidence import Evidence, Run
+from unstuck.evidence.basics import Place
+from unstuck.evidence.process import Failure, Process
 
 HERE = Path(__file__).parent
 KEPT = sorted((HERE / "texts").glob("*/*.txt"))

@@ -7,15 +7,14 @@ import pytest
 
 from test_rules import evidence
 from unstuck.diagnose import report_on
-from unstuck.model.acquitted import acquitted
-from unstuck.model.between import CALLBACK, CHECKPOINT, Call, Gap, Part
-from unstuck.model.evidence import Evidence, Exit, Run
-from unstuck.model.frameworks import Callback, Framework
-from unstuck.model.look import Frame, Seen, Stack, Stall, Task
-from unstuck.model.places import Place
-from unstuck.model.recorded import Loader, Pass, Process, State
-from unstuck.model.report import Finding, Remedy
-from unstuck.model.timing import Timing
+from unstuck.evidence import Evidence, Exit, Run
+from unstuck.evidence.basics import Place, Timing
+from unstuck.evidence.finding import Finding, Remedy
+from unstuck.evidence.frameworks import Callback, Framework
+from unstuck.evidence.live import Frame, Seen, Stack, Stall, Task
+from unstuck.evidence.loader import CALLBACK, CHECKPOINT, Call, Gap, Loader, Part, Pass, State
+from unstuck.evidence.process import Process
+from unstuck.reporting.notes import acquitted
 
 LINE = Place("/code/train.py", 30, "on_train_epoch_end")
 FIT = Framework("Lightning", what="fit", module="Net", callbacks=[Callback("Plots"), Callback("Mail")], epochs=4)

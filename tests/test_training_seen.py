@@ -10,13 +10,12 @@ import pytest
 from test_progress import USERS, evidence, task
 from test_rules import evidence as evidence_of
 from unstuck.diagnose import report_on
-from unstuck.model.distributed import Group
-from unstuck.model.evidence import Evidence, Run
-from unstuck.model.look import Frame, Rounds, Sampled, Seen, Task
-from unstuck.model.recorded import Failure, Loader, Process
-from unstuck.model.report import Report
-from unstuck.model.sources import Source
-from unstuck.model.told import Progress
+from unstuck.evidence import Evidence, Run
+from unstuck.evidence.distributed import Group
+from unstuck.evidence.live import Frame, Rounds, Sampled, Seen, Task
+from unstuck.evidence.loader import Loader, Source
+from unstuck.evidence.process import Failure, Process, Progress
+from unstuck.report import Report
 from unstuck.views.console import PrintableConsole
 from unstuck.views.terminal import show
 

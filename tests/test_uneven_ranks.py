@@ -5,9 +5,9 @@ from __future__ import annotations
 import msgspec
 
 from test_rules import evidence
-from unstuck.model.distributed import Collective, Phase, Span
-from unstuck.model.doing import COLLECTIVE, TRAINING, doing
-from unstuck.model.look import Frame, Stack
+from unstuck.analysis.stacks import COLLECTIVE, TRAINING, doing
+from unstuck.evidence.distributed import Collective, Phase, Span
+from unstuck.evidence.live import Frame, Stack
 from unstuck.rules.discovery import all_rules
 from unstuck.rules.engine import judge_one
 

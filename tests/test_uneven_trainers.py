@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from unstuck.model.between import CALLBACK, Call
-from unstuck.model.distributed import Collective, Phase, Span
-from unstuck.model.evidence import Evidence, Run
-from unstuck.model.frameworks import Framework
-from unstuck.model.hooks import open_hook
-from unstuck.model.look import Frame, Seen, Stack, Stall, Task
-from unstuck.model.places import Place
-from unstuck.model.recorded import Loader, Pass, Process
+from unstuck.analysis.side_work import open_hook
+from unstuck.evidence import Evidence, Run
+from unstuck.evidence.basics import Place
+from unstuck.evidence.distributed import Collective, Phase, Span
+from unstuck.evidence.frameworks import Framework
+from unstuck.evidence.live import Frame, Seen, Stack, Stall, Task
+from unstuck.evidence.loader import CALLBACK, Call, Loader, Pass
+from unstuck.evidence.process import Process
 from unstuck.probes import roles
 from unstuck.rules.engine import judge, rank_findings
 

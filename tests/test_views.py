@@ -12,8 +12,8 @@ import msgspec
 from rich.console import Console
 
 from unstuck.diagnose import report_on
-from unstuck.model.evidence import Evidence
-from unstuck.model.timing import Timing
+from unstuck.evidence import Evidence
+from unstuck.evidence.basics import Timing
 from unstuck.views.as_json import render
 from unstuck.views.terminal import show
 

@@ -12,9 +12,9 @@ import pytest
 
 from stuck import RANKS, TORCHRUN, TRAINING, parent_of, place_at, wait_for
 from unstuck.cli import main as cli
-from unstuck.model.report import Training
+from unstuck.report import Training
+from unstuck.views.console import console_for
 from unstuck.views.listing import show_trainings
-from unstuck.views.terminal import console_for
 
 
 def why(unstuck, *words, **options):

@@ -7,7 +7,7 @@ import inspect
 import statistics
 from functools import cache
 
-from unstuck.model.report import Symptom
+from unstuck.evidence.finding import Symptom
 from unstuck.rules.discovery import all_rules
 from unstuck.trials.scenarios import all_scenarios
 

@@ -17,8 +17,8 @@ import msgspec
 from measuring import children
 
 from unstuck.errors import UserError
-from unstuck.model.evidence import Run
-from unstuck.model.report import Report
+from unstuck.evidence import Run
+from unstuck.report import Report
 from unstuck.trials import scenarios
 from unstuck.trials.surroundings import Unavailable, surroundings
 

@@ -8,8 +8,8 @@ if TYPE_CHECKING:
     from .diagnose import diagnose as why
     from .inside.api import metric, nonblocking, note, phase, progress, stage
     from .logs.handing import log_to
-    from .model.report import Report
     from .recording import watch
+    from .report import Report
 
 __version__ = "0.1.0"
 __all__ = [

@@ -11,33 +11,31 @@ from typing import TypeVar
 import msgspec
 
 from . import __version__
+from .analysis import gil
+from .analysis.progress import standstills, trained
+from .analysis.stages import stage_times
+from .analysis.standstill import needs_patience
+from .analysis.time_use import spending
 from .errors import UserError
-from .model import gil
-from .model.acquitted import acquitted
-from .model.activities import activities
-from .model.bottleneck import bottleneck
-from .model.checked import Data
-from .model.evidence import Evidence
-from .model.hiding import without_secrets
-from .model.look import Seen, Stall
-from .model.marks import meaning
-from .model.progress import standstills
-from .model.recorded import Process
-from .model.report import Ahead, NotChecked, Overhead, Report, RunName, Symptom, Training
-from .model.rule import Judgement
-from .model.speaking import trainer_of
-from .model.spending import spending
-from .model.stage_times import stage_times
-from .model.standing import needs_patience
-from .model.summary import summary
-from .model.timeline import timeline, way_to_first_step
-from .model.trained import trained
-from .model.trials import FAIL
-from .model.unsettled import unsettled
+from .evidence import Evidence
+from .evidence.data import Data
+from .evidence.finding import Symptom
+from .evidence.live import Seen, Stall
+from .evidence.process import Process
+from .evidence.trial import FAIL
 from .probes import attempts, data_files, exit_codes, flight, journal, live, owners, saved, snapshots, tree
 from .probes.look import Look, Tell
+from .report import Ahead, NotChecked, Overhead, Report, RunName, Training
+from .reporting.activities import activities, meaning
+from .reporting.bad_files import bad_files
+from .reporting.bottleneck import bottleneck
+from .reporting.notes import acquitted, summary, unsettled
+from .reporting.start import timeline, way_to_first_step
 from .rules.discovery import all_rules
 from .rules.engine import judge, rank_findings, tried
+from .rules.rule import Judgement
+from .wording.secrets import without_secrets
+from .wording.settings import trainer_of
 
 T = TypeVar("T")
 ENOUGH = 10_000  # steps or samples: over fewer, what is done once at the start is all there is
@@ -261,6 +259,7 @@ def report_on(evidence: Evidence) -> Report:
         notes=_notes(evidence, judgements) + worked_out("what was ruled out", ruled_out, list[str]()) + broken,
         trial=evidence.trial,
         data=evidence.data,
+        bad_files=worked_out("what is wrong with the data", bad_files, []),
         evidence=evidence,
     )
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from unstuck.checking.noting import Wish
 from unstuck.checking.one import check
-from unstuck.model.checked import DataFile
+from unstuck.evidence.data import DataFile
 
 
 def cuts(data: bytes, count: int) -> Iterator[bytes]:

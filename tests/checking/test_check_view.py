@@ -8,11 +8,14 @@ import sys
 
 import msgspec
 
-from unstuck.model.checked import Asked, Data, DataFile, Fault, Folder, Listed, Manifest, Speed
-from unstuck.model.finding import Finding, Remedy
-from unstuck.model.report import Report, RunName
-from unstuck.views.checks import Reading, show_check
-from unstuck.views.terminal import console_for
+from unstuck.evidence import Evidence, Run
+from unstuck.evidence.data import Asked, Data, DataFile, Fault, Folder, Listed, Manifest, Speed
+from unstuck.evidence.finding import Finding, Remedy
+from unstuck.report import Report, RunName
+from unstuck.reporting.bad_files import bad_files
+from unstuck.views.checks import show_check
+from unstuck.views.console import console_for
+from unstuck.views.reading import Reading
 
 MIB, GIB = 1 << 20, 1 << 30
 SHARDS = "/mnt/lustre/projects/vision/datasets/laion/shards"
@@ -33,7 +36,14 @@ def data(files: list[DataFile], **more: object) -> Data:
 
 def shown(data: Data, *findings: Finding, state: str = "healthy", width: int = 120) -> list[str]:
     out = io.StringIO()
-    report = Report("0", RunName("check", [], 0.0, "here"), "wrong" if findings else state, [*findings], data=data)
+    report = Report(
+        "0",
+        RunName("check", [], 0.0, "here"),
+        "wrong" if findings else state,
+        [*findings],
+        data=data,
+        bad_files=bad_files(Evidence(run=Run("check"), data=data)),
+    )
     show_check(report, console_for(out, width))
     return [line.rstrip() for line in out.getvalue().splitlines()]
 

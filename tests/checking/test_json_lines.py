@@ -12,7 +12,7 @@ from harm import cuts, flips, holes, kinds, seen
 from unstuck.checking.documents import lines, records
 from unstuck.checking.formats import json_document, jsonl, text
 from unstuck.checking.noting import Wish
-from unstuck.model.checked import Texts
+from unstuck.evidence.data import Texts
 
 DRAW = random.Random(0)
 

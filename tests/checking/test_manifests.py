@@ -10,7 +10,7 @@ import pytest
 
 from unstuck.checking.manifests import matched, read
 from unstuck.errors import UserError
-from unstuck.model.checked import Listed, Manifest
+from unstuck.evidence.data import Listed, Manifest
 
 MD5 = "d41d8cd98f00b204e9800998ecf8427e"
 SHA1 = "af99933276403ced2abefbebce601967c8d54258"

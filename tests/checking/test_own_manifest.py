@@ -15,7 +15,7 @@ from unstuck.checking.messages import Read
 from unstuck.checking.noting import Wish
 from unstuck.checking.one import check
 from unstuck.errors import UserError
-from unstuck.model.checked import DataFile, Listed
+from unstuck.evidence.data import DataFile, Listed
 
 WISH = Wish(digests=True, algorithm="crc32")
 

@@ -23,7 +23,7 @@ from unstuck.checking.quarantine import (
     write,
 )
 from unstuck.errors import UserError
-from unstuck.model.checked import Asked, Data, DataFile
+from unstuck.evidence.data import Asked, Data, DataFile
 from unstuck.wording.printable import MOST as LONGEST_NAME
 from unstuck.wording.printable import shortened
 

@@ -9,13 +9,13 @@ from pathlib import Path
 
 import msgspec
 
+from unstuck.evidence import Exit, Glance, Run, Sample
+from unstuck.evidence import Memory as Resident
+from unstuck.evidence.journal import Begin, End, Glanced, Gone, Look
+from unstuck.evidence.live import Frame
 from unstuck.inside import format as f
 from unstuck.inside.format import APART, Kind
 from unstuck.inside.recorder import Recorder
-from unstuck.model.evidence import Exit, Glance, Run, Sample
-from unstuck.model.evidence import Memory as Resident
-from unstuck.model.journal import Begin, End, Glanced, Gone, Look
-from unstuck.model.look import Frame
 
 SECOND = 1_000_000_000
 STARTED = 1_750_000_000

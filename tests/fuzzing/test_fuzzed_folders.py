@@ -13,10 +13,11 @@ from made_up import a_run
 
 from unstuck.diagnose import diagnose
 from unstuck.errors import UserError
-from unstuck.model.look import Stall
+from unstuck.evidence.live import Stall
 from unstuck.probes import snapshots
 from unstuck.views.as_json import render
-from unstuck.views.terminal import console_for, show
+from unstuck.views.console import console_for
+from unstuck.views.terminal import show
 
 SEEDS = 8
 LOOKS, AT_ONCE = 88, 3  # 8 seeds, 88 looks at three spoilt files each: 2,112

@@ -11,7 +11,8 @@ from made_up import a_run
 
 from unstuck.diagnose import diagnose
 from unstuck.views.as_json import render
-from unstuck.views.terminal import console_for, show
+from unstuck.views.console import console_for
+from unstuck.views.terminal import show
 
 SEEDS = 8
 LOOKS, AT_ONCE = 64, 4  # 8 seeds, 64 looks at four spoilt recordings each: 2,048

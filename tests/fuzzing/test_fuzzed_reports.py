@@ -15,9 +15,10 @@ from made_up import a_run
 from unstuck.cli.why import _judge_again
 from unstuck.diagnose import diagnose, report_on
 from unstuck.errors import UserError
-from unstuck.model.evidence import Evidence
+from unstuck.evidence import Evidence
 from unstuck.views.as_json import render
-from unstuck.views.terminal import STAGES, START, console_for, show
+from unstuck.views.console import console_for
+from unstuck.views.terminal import STAGES, START, show
 
 SEEDS, EACH = 8, 256  # 2,048
 KEPT = Path(__file__).parents[1] / "rules"

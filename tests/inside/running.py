@@ -15,8 +15,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import IO
 
+from unstuck.evidence.process import Process
 from unstuck.inside import format as f
-from unstuck.model.recorded import Process
 from unstuck.recordings.facts import Facts
 from unstuck.recordings.reader import Recording, Unfinished
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 from running import BEGIN, Run, Zygote
 
-from unstuck.model.recorded import Process
+from unstuck.evidence.process import Process
 
 pytestmark = pytest.mark.scenario  # accelerate is imported, which takes its time
 

@@ -7,7 +7,8 @@ from collections.abc import Callable
 import pytest
 from running import BEGIN, Run
 
-from unstuck.model.recorded import Failure, Fetching, Loader
+from unstuck.evidence.loader import Fetching, Loader
+from unstuck.evidence.process import Failure
 
 Recorded = Callable[..., Run]
 STREAM = """

@@ -9,8 +9,8 @@ from collections.abc import Callable
 import pytest
 from running import Run, frames_of_ours
 
+from unstuck.evidence.process import Failure
 from unstuck.inside.format import Kind
-from unstuck.model.recorded import Failure
 
 Recorded = Callable[..., Run]
 CLEAN = pytest.mark.skipif(sys.version_info < (3, 11), reason="before 3.11 a re-raise adds the raising frame again")

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from unstuck.analysis.case import user_line
+from unstuck.evidence.basics import Place
+from unstuck.evidence.process import Failure
 from unstuck.inside.exceptions import describe
-from unstuck.model.places import Place
-from unstuck.model.questions import user_line
-from unstuck.model.recorded import Failure
 
 
 def in_hand(load, *, fetching: bool = True) -> list[str]:

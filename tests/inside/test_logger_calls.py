@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 from running import Run
 
-from unstuck.model.between import Call, Logger
+from unstuck.evidence.loader import Call, Logger
 
 Recorded = Callable[..., Run]
 pytestmark = pytest.mark.scenario  # importing these libraries takes as long as a small training

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from running import Run, meanwhile
 
-from unstuck.model.recorded import Process
+from unstuck.evidence.process import Process
 
 Recorded = Callable[..., Run]
 Started = Callable[..., Run]

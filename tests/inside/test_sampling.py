@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 from running import BEGIN, Run
 
-from unstuck.model.distributed import Sampling
+from unstuck.evidence.distributed import Sampling
 
 Recorded = Callable[..., Run]
 SAMPLER = "from torch.utils.data import BatchSampler, DistributedSampler\n"

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from running import Run
 
-from unstuck.model.told import Saved
+from unstuck.evidence.process import Saved
 
 Recorded = Callable[..., Run]
 LOOPED = """

@@ -8,8 +8,8 @@ import pytest
 from running import Run
 from tiny_texts import GZIP
 
-from unstuck.model.recorded import Process
-from unstuck.model.shards import Shards
+from unstuck.evidence.loader import Shards
+from unstuck.evidence.process import Process
 
 Recorded = Callable[..., Run]
 pytestmark = pytest.mark.scenario  # real shards are written and read, each takes a second or more

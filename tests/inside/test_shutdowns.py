@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from running import Run, meanwhile
 
+from unstuck.evidence.process import Process
 from unstuck.inside.format import Kind
-from unstuck.model.recorded import Process
 
 pytestmark = pytest.mark.scenario
 

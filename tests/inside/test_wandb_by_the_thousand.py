@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 from running import Run
 
-from unstuck.model.between import Call
+from unstuck.evidence.loader import Call
 
 Recorded = Callable[..., Run]
 pytestmark = pytest.mark.scenario  # importing wandb takes as long as a small training

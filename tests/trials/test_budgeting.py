@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from unstuck.model.budgets import IMPOSSIBLE, SAFE, TIGHT, Loaded, Needs, Shuffle
+from unstuck.evidence.trial import IMPOSSIBLE, SAFE, TIGHT, Loaded, Needs, Shuffle
 from unstuck.trials import growth
 from unstuck.trials.advising import advised
 from unstuck.trials.budgeting import Plan, budget, grade, needs_of

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from unstuck.model.budgets import Loaded, Needs
+from unstuck.evidence.trial import Loaded, Needs
 from unstuck.trials.budgeting import Plan, budget, needs_of
 from unstuck.trials.growth import after, batches_of_one
 from unstuck.trials.room import Room

@@ -10,12 +10,9 @@ import msgspec
 import pytest
 
 from unstuck.errors import UserError
-from unstuck.model.differences import Differences, Plain
-from unstuck.model.evidence import Evidence
-from unstuck.model.measured import Measured
-from unstuck.model.recorded import Loader
-from unstuck.model.settings import Settings
-from unstuck.model.trials import FAIL, PASS, SKIP, Rung
+from unstuck.evidence import Evidence
+from unstuck.evidence.loader import Loader
+from unstuck.evidence.trial import FAIL, PASS, SKIP, Differences, Measured, Plain, Rung, Settings
 from unstuck.rules.discovery import all_rules
 from unstuck.rules.engine import judge_one
 from unstuck.trials import climbing, environment

@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from unstuck.model.measured import Measured
+from unstuck.evidence.trial import Measured
 from unstuck.trials.formula import formula
 from unstuck.trials.search import exhaustive, grid, search
 from unstuck.trials.standings import Bounds, Setting, Standings, merged, potential

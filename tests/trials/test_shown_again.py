@@ -9,7 +9,7 @@ import pytest
 
 from unstuck.cli.main import FOUND, main
 from unstuck.diagnose import report_on
-from unstuck.model.evidence import Evidence
+from unstuck.evidence import Evidence
 
 KEPT = Path(__file__).parents[1] / "rules"
 SHOWN = {

@@ -12,12 +12,11 @@ import time
 import msgspec
 import pytest
 
-from unstuck.model.measured import Measured, Proposal, Search
-from unstuck.model.recorded import Loader
-from unstuck.model.report import Report, RunName
-from unstuck.model.trials import Target, Trial
+from unstuck.evidence.loader import Loader
+from unstuck.evidence.trial import Measured, Proposal, Search, Target, Trial
+from unstuck.report import Report, RunName
 from unstuck.trials.proposals import Made, code_of, debug_code
-from unstuck.views.terminal import console_for
+from unstuck.views.console import console_for
 from unstuck.views.tuning import show
 
 LOADER = """

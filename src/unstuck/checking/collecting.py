@@ -6,7 +6,7 @@ import os
 
 import msgspec
 
-from ..model.checked import DataFile, Fault, Folder, Listed, Speed
+from ..evidence.data import DataFile, Fault, Folder, Listed, Speed
 from .messages import Read
 
 SINGLE = ("image", "npy", "json", "text")  # formats of which one file is one sample: there may be millions

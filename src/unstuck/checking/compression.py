@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ..model.phrases import size
+from ..wording.text import size
 from .broken import Broken
 from .inflating import Source, pieces
 from .noting import Notes

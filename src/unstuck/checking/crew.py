@@ -15,7 +15,7 @@ from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 
-from ..model.checked import DataFile, Fault
+from ..evidence.data import DataFile, Fault
 from .messages import Inbox, Message, Moved, Read, Task, packed
 from .noting import Wish
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import NamedTuple, Protocol
 
-from ..model.checked import Asked, Data, DataFile, Listed, Manifest
+from ..evidence.data import Asked, Data, DataFile, Listed, Manifest
 from .collecting import Collection
 from .keeping import Journal, already
 from .messages import Read, Task

@@ -13,12 +13,12 @@ from types import TracebackType
 import msgspec
 
 from ..errors import UserError
+from ..evidence.data import Asked
 from ..inside.redaction import redacted
 from ..inside.run_folder import mark
-from ..model.checked import Asked
-from ..model.hiding import without_secrets
 from ..retention import CHECK
 from ..safe_files import PRIVATE_FOLDER
+from ..wording.secrets import without_secrets
 from . import source
 from .messages import Read
 from .noting import Wish

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from ..model.checked import DataFile
+from ..evidence.data import DataFile
 from .noting import Wish
 
 LENGTH = 4

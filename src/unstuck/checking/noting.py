@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from ..model.checked import DataFile, Fault, Texts
+from ..evidence.data import DataFile, Fault, Texts
 from ..wording.printable import shortened
 from .hashes import hasher
 

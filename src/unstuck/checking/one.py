@@ -11,7 +11,7 @@ from types import ModuleType
 from typing import NamedTuple
 
 from ..errors import UserError
-from ..model.checked import DataFile
+from ..evidence.data import DataFile
 from . import source
 from .foreign import foreign
 from .formats import by_content, by_name

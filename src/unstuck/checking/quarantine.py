@@ -12,10 +12,10 @@ from collections import defaultdict
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from ..model.checked import Data, DataFile, Fault, Group
-from ..model.lacking import series
-from ..model.phrases import many
+from ..analysis.data_files import archive_series
+from ..evidence.data import Data, DataFile, Fault, Group
 from ..wording.printable import MOST as LONGEST_NAME
+from ..wording.text import many
 from . import source
 from .collecting import SINGLE
 from .replacing import may_write, replacing
@@ -104,7 +104,7 @@ def _line(one: BadSample) -> str:
 def _lacking_parts(data: Data) -> dict[str, list[Group]]:
     """By file: samples without a part that nearly all of their series have."""
     found: dict[str, list[Group]] = defaultdict(list)
-    for one in (each for own in series(data.files) for each in own.lacking):
+    for one in (each for own in archive_series(data.files) for each in own.lacking):
         found[one.file.path].append(one.group)
     return found
 

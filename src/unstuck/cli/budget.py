@@ -16,11 +16,10 @@ import sys
 import msgspec
 
 from ..errors import UserError
+from ..evidence.loader import Loader
+from ..evidence.trial import Budget, Loaded, Needs, Shuffle, Target, Trial
 from ..inside.redaction import redacted_values
-from ..model.budgets import Budget, Loaded, Needs, Shuffle
-from ..model.recorded import Loader
-from ..model.report import Report
-from ..model.trials import Target, Trial
+from ..report import Report
 from ..trials.advising import advised, budget_of
 from ..trials.attempt import Limits, Outcome, Work, attempt, prepare
 from ..trials.budgeting import PREFETCH, Plan
@@ -29,7 +28,7 @@ from ..trials.room import Room, room
 from ..trials.signals import heard
 from ..trials.verdicts import rung_of
 from ..views.budgets import show_budget
-from ..views.terminal import console_for
+from ..views.console import console_for
 from ..views.trials import Climbing
 from .target import add_target_arguments, count, exit_code, judged, printed, size, work_of
 

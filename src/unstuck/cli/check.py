@@ -37,15 +37,16 @@ from ..checking.paths import Found, find
 from ..checking.reading import head_of
 from ..diagnose import report_on
 from ..errors import UserError
+from ..evidence import Evidence, Run
+from ..evidence.data import Asked, Data, Listed, Manifest
 from ..inside.redaction import redacted_arguments
-from ..model.checked import Asked, Data, Listed, Manifest
-from ..model.evidence import Evidence, Run
-from ..model.report import Report
+from ..report import Report
 from ..retention import CHECK, forget_aloud
 from ..trials.signals import heard
 from ..views.as_json import render
-from ..views.checks import Reading, show_check
-from ..views.terminal import console_for
+from ..views.checks import show_check
+from ..views.console import console_for
+from ..views.reading import Reading
 from ..watching.fence import speak
 from .target import count, exit_code
 

@@ -25,7 +25,8 @@ from ..trials.scenarios import run as run_scenario
 from ..trials.surroundings import Unavailable
 from ..views.as_json import render
 from ..views.checks import show_check
-from ..views.terminal import console_for, show
+from ..views.console import console_for
+from ..views.terminal import show
 from .main import COULD_NOT_LOOK, FOUND
 from .target import show_trial
 

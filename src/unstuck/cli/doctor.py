@@ -15,15 +15,15 @@ import argparse
 import sys
 
 from ..errors import UserError
-from ..model.report import Report
-from ..model.trials import FAIL
+from ..evidence.trial import FAIL
 from ..probes.settings import look
+from ..report import Report
 from ..trials.attempt import Limits, Work, prepare
 from ..trials.climbing import Asked, climb
 from ..trials.environment import memory_free, notes
 from ..trials.ladder import LADDER, chosen
 from ..trials.signals import heard
-from ..views.terminal import console_for
+from ..views.console import console_for
 from ..views.trials import Climbing, show_doctor
 from .arguments import above_zero
 from .main import FOUND

@@ -15,7 +15,7 @@ from rich.table import Table
 
 from ..errors import UserError
 from ..rules.discovery import all_rules, documentation
-from ..views.terminal import console_for
+from ..views.console import console_for
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -10,7 +10,7 @@ import signal
 import time
 from pathlib import Path
 
-from ..model.report import Report
+from ..report import Report
 from ..watching.fence import speak
 from ..watching.parent import RESTORED, ended
 

@@ -26,10 +26,11 @@ from ..inside import run_folder
 from ..inside.format import SAMPLE_TIMES
 from ..logs.line import DEBUG, Line
 from ..logs.settings import EVERY, LEVEL, LEVELS, VALIDATION_EVERY, Settings, from_variables
-from ..model.report import Report, encoded
+from ..report import Report, encoded
 from ..safe_files import write_private
 from ..views.as_json import render
-from ..views.terminal import console_for, show
+from ..views.console import console_for
+from ..views.terminal import show
 from ..watching.fence import go_silent, speak
 from ..watching.running import around, run_plainly, run_recorded
 from ..watching.stalls import ALWAYS, CERTAIN, Options

@@ -17,10 +17,10 @@ from rich.console import Console
 
 from ..diagnose import report_on
 from ..errors import UserError
+from ..evidence import Evidence, Run
+from ..evidence.trial import PASS, Trial
 from ..inside.redaction import redacted_arguments
-from ..model.evidence import Evidence, Run
-from ..model.report import Report
-from ..model.trials import PASS, Trial
+from ..report import Report
 from ..trials.attempt import Work
 from ..trials.environment import notes
 from ..trials.interpreter import chosen

@@ -16,15 +16,15 @@ import sys
 import time
 from pathlib import Path
 
-from ..model.phrases import many
-from ..model.report import Report
+from ..report import Report
 from ..trials.attempt import prepare
 from ..trials.keeping import forget
 from ..trials.signals import heard
 from ..trials.tuning import INTERRUPTED, Step, Wanted, step_of, tune
-from ..views.terminal import console_for
+from ..views.console import console_for
 from ..views.tuning import show
 from ..watching.fence import speak
+from ..wording.text import many
 from .arguments import above_zero
 from .main import COULD_NOT_LOOK
 from .target import add_target_arguments, exit_code, judged, printed, wishes, work_of

@@ -20,13 +20,14 @@ import msgspec
 
 from ..diagnose import diagnose_live, diagnose_run, report_on, trainings
 from ..errors import UserError
-from ..model.evidence import Evidence
-from ..model.report import SCHEMA, Report
+from ..evidence import Evidence
+from ..report import SCHEMA, Report
 from ..safe_files import NotPlainError, read_plain
 from ..views.as_json import render
 from ..views.checks import show_check
+from ..views.console import console_for
 from ..views.listing import as_json, show_trainings
-from ..views.terminal import STAGES, START, console_for, show
+from ..views.terminal import STAGES, START, show
 from .arguments import seconds
 from .main import COULD_NOT_LOOK, FOUND
 from .newest import newest_run

@@ -9,7 +9,7 @@ from ..inside import format as f
 from ..inside.format import Kind
 from ..inside.redaction import redacted
 from ..inside.run_folder import process_start
-from ..model.phrases import duration, many
+from ..wording.text import duration, many
 from .line import DEBUG, INFO, Line
 from .tail import Record, Tail
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from ..inside import format as f
 from ..inside.format import Kind
-from ..model.phrases import duration, many
+from ..wording.text import duration, many
 from .line import DEBUG, INFO, Line
 from .tail import Record, Tail
 

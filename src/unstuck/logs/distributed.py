@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from ..inside import format as f
 from ..inside.format import Kind
-from ..model.phrases import duration
+from ..wording.text import duration
 from .line import DEBUG, ERROR, INFO, Line
 from .tail import Entry, Record, Tail
 

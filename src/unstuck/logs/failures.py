@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..model.phrases import ending
-from ..model.report import Finding, Report, Symptom
+from ..evidence.finding import Finding, Symptom
+from ..report import Report
+from ..wording.text import ending
 from .line import ERROR, INFO, WARNING, Line
 
 GRAVE = (Symptom.CRASHED.value, Symptom.STUCK.value)

@@ -6,9 +6,9 @@ import os
 import sys
 import time
 
-from ..model.evidence import Run
-from ..model.phrases import duration, ending
-from ..model.report import Report
+from ..evidence import Run
+from ..report import Report
+from ..wording.text import duration, ending
 from . import failures
 from .files import LogFile, stamp
 from .line import ENDING, ERROR, INFO, RUN, SEVERITY, STARTING, WARNING, Line, written

@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable
 
 from ..inside.format import APART, Kind
-from ..model.phrases import duration, many
+from ..wording.text import duration, many
 from .line import DEBUG, ERROR, INFO, WARNING, Line
 from .tail import Record, Tail
 

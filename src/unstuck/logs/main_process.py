@@ -6,10 +6,10 @@ import struct
 from collections.abc import Callable
 from typing import Any
 
+from ..evidence.epochs import TRAINING, VALIDATION
 from ..inside import format as f
 from ..inside.format import MODE_BITS, Kind
-from ..model.epochs import TRAINING, VALIDATION
-from ..model.phrases import duration, many
+from ..wording.text import duration, many
 from . import failures, parts, saving
 from .beginning import Beginning
 from .distributed import Distributed

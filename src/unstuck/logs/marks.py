@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ..model.epochs import TRAINING, UNKNOWN, VALIDATION, Epochs, meant, takes_in
-from ..model.phrases import duration, many
+from ..evidence.epochs import TRAINING, UNKNOWN, VALIDATION, Epochs, meant, takes_in
+from ..wording.text import duration, many
 from .line import DEBUG, INFO, Line
 from .passes import Due, Loader, Pass
 from .settings import Settings

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from ..evidence.epochs import FAR, TRAINING, UNKNOWN, VALIDATION, kind_of_pass
 from ..inside.format import MODE_NO_GRAD
-from ..model.epochs import FAR, TRAINING, UNKNOWN, VALIDATION, kind_of_pass
-from ..model.phrases import percent
+from ..wording.text import percent
 
 
 class Loader:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 from ..inside.format import SAVED_ASIDE, SAVED_HELD, SAVERS
-from ..model.phrases import duration, size
+from ..wording.text import duration, size
 from .line import ERROR, INFO, Line
 from .tail import Record, Tail
 

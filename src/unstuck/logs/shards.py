@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ..inside.format import H_WORKERS, H_WORLD, Kind
-from ..model.phrases import duration, many
+from ..wording.text import duration, many
 from .line import DEBUG, ERROR, INFO, Line
 from .tail import Entry, Record, Tail
 

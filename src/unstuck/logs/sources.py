@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from ..inside import format as f
 from ..inside.format import Kind
-from ..model.phrases import duration, many, percent, size
+from ..wording.text import duration, many, percent, size
 from .line import DEBUG, INFO, WARNING, Line
 from .tail import Entry, Record, Tail
 

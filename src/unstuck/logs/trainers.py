@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ..inside.format import Kind
-from ..model.phrases import duration, many
+from ..wording.text import duration, many
 from .line import DEBUG, INFO, WARNING, Line
 from .tail import Record, Tail
 

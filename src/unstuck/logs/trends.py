@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import deque
 
-from ..model.phrases import percent
+from ..wording.text import percent
 
 TEN = 10
 LEVEL = 0.01  # of the value before: less is no change worth a word

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ..inside import format as f
 from ..inside.format import Kind
-from ..model.phrases import duration
+from ..wording.text import duration
 from . import failures, shards
 from .line import DEBUG, INFO, Line
 from .main_process import ACCESS, MainProcess

@@ -6,9 +6,9 @@ import os
 from collections.abc import Callable
 from typing import Any
 
+from ..evidence import Sample
 from ..inside import format as f
-from ..model.evidence import Sample
-from ..model.phrases import many, size
+from ..wording.text import many, size
 from . import failures
 from .folder import LogFolder
 from .line import DEBUG, ERROR, INFO, SEVERITY, WARNING, Line

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..model.distributed import Attempt
-from ..model.evidence import Evidence, Exit, Run
-from ..model.first_dead import first_dead
-from ..model.recorded import Process
+from ..analysis.rank_deaths import first_dead
+from ..evidence import Evidence, Exit, Run
+from ..evidence.distributed import Attempt
+from ..evidence.process import Process
 
 REQUEUES = 1000  # an attempt's number holds how often Slurm has started the job again, times this
 

@@ -12,8 +12,8 @@ import msgspec
 from ..checking.crew import Crew
 from ..checking.messages import Task
 from ..checking.noting import Wish
-from ..model.checked import Asked, Data
-from ..model.evidence import Evidence
+from ..evidence import Evidence
+from ..evidence.data import Asked, Data
 
 MOST = 6  # files: the first that made trouble
 SECONDS = 2.0  # a verdict is wanted soon after a crash; pyarrow alone takes half a second to be there

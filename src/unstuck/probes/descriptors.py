@@ -9,8 +9,8 @@ from collections.abc import Iterable
 
 import psutil
 
+from ..evidence.live import Awaited, Holder
 from ..inside.redaction import redacted_arguments
-from ..model.look import Awaited, Holder
 from . import kernel, owners
 from .kernel import Call
 

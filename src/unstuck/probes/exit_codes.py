@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
-from ..model.evidence import Evidence
-from ..model.recorded import Failure, Process
+from ..evidence import Evidence
+from ..evidence.process import Failure, Process
 
 HANDLED = "exit"
 

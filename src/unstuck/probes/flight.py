@@ -11,10 +11,10 @@ from pathlib import Path
 
 import msgspec
 
+from ..evidence import Evidence
+from ..evidence.distributed import Collective
+from ..evidence.process import Process
 from ..inside import format as f
-from ..model.distributed import Collective
-from ..model.evidence import Evidence
-from ..model.recorded import Process
 from ..recordings.collectives import collectives
 from ..safe_files import open_plain
 from ..wording.left_out import left_out

@@ -13,10 +13,11 @@ from pathlib import Path
 import msgspec
 
 from ..errors import UserError
+from ..evidence import Exit, Run
+from ..evidence.loader import Loader
+from ..evidence.process import Process
 from ..inside import format as f
 from ..inside.run_folder import kind_of
-from ..model.evidence import Exit, Run
-from ..model.recorded import Loader, Process
 from ..recordings.facts import Facts
 from ..recordings.reader import Recording, Unfinished
 from ..recordings.spikes import Waits, waits_of, with_spikes

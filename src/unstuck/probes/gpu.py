@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from ..model.look import Gpu
+from ..evidence.live import Gpu
 
 DRIVERS = ("/proc/driver/nvidia", "/dev/dxg")
 

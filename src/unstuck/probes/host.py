@@ -10,7 +10,7 @@ from pathlib import Path
 
 import msgspec
 
-from ..model.evidence import Memory, Sample
+from ..evidence import Memory, Sample
 from . import cgroups, processors
 from .blocked import waits
 from .kernel import descriptors as count

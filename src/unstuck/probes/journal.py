@@ -8,8 +8,8 @@ from pathlib import Path
 
 import msgspec
 
-from ..model.evidence import Exit, Host, Sample
-from ..model.journal import Begin, End, Glanced, Gone, Heard, Line, Look
+from ..evidence import Exit, Host, Sample
+from ..evidence.journal import Begin, End, Glanced, Gone, Heard, Line, Look
 from ..safe_files import open_plain, read_plain
 from ..wording.left_out import encodable, left_out
 from . import host

@@ -9,8 +9,8 @@ import time
 from pathlib import Path
 from typing import IO
 
-from ..model.look import Frame, Stack
-from ..model.recorded import Process
+from ..evidence.live import Frame, Stack
+from ..evidence.process import Process
 from ..safe_files import open_plain
 from . import kernel
 from .stacks import OURS

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import msgspec
 
+from ..analysis.endless_loops import FIRST, in_question, longer
+from ..analysis.standstill import descendants
+from ..evidence import Evidence, Host, Run
 from ..inside.redaction import redacted_arguments
-from ..model.evidence import Evidence, Host, Run
-from ..model.rounds import FIRST, in_question, longer
-from ..model.standing import descendants
 from . import cgroups, gpu, host, kernel, owners, rounds, sampling
 from .look import Look, Patience, Tell, glance, look
 

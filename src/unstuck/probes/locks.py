@@ -10,8 +10,8 @@ from pathlib import Path
 
 import msgspec
 
-from ..model.look import Awaited, Frame, Stack
-from ..model.recorded import Process
+from ..evidence.live import Awaited, Frame, Stack
+from ..evidence.process import Process
 from . import descriptors, kernel, owners, stacks
 
 PATIENCE = 5.0  # seconds

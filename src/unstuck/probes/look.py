@@ -8,9 +8,9 @@ from pathlib import Path
 
 import msgspec
 
-from ..model.doing import is_idle_worker
-from ..model.look import Seen, Stack
-from ..model.recorded import Process
+from ..analysis.stacks import is_idle_worker
+from ..evidence.live import Seen, Stack
+from ..evidence.process import Process
 from . import descriptors, kernel, last_resort, locks, owners, processes, roles, stacks, tree
 
 APART = 1.0  # seconds between the looks

@@ -11,8 +11,8 @@ from typing import NamedTuple
 
 import msgspec
 
+from ..evidence.live import Awaited, Holder, Seen, Task
 from ..inside.redaction import redacted_arguments
-from ..model.look import Awaited, Holder, Seen, Task
 from . import descriptors, kernel
 
 NO_LIMIT = 1 << 31  # a negative number of milliseconds

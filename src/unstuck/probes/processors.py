@@ -6,7 +6,7 @@ import os
 from collections.abc import Collection
 from pathlib import Path
 
-from ..model.processors import in_words, numbers
+from ..wording.text import in_words, numbers
 from . import cgroups
 from .kernel import TICKS
 

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import msgspec
 
-from ..model.look import Frame, Seen, Stack
-from ..model.recorded import Process
+from ..evidence.live import Frame, Seen, Stack
+from ..evidence.process import Process
 from . import kernel, tree
 
 WORKER_NAME = "pt_data_worker"  # torch names the threads of its workers so, from 2.6 on

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from ..model.look import Rounds, Sampled
+from ..evidence.live import Rounds, Sampled
 from . import kernel, sampling
 
 EVERY = 0.02  # seconds between two looks at the descriptors

@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
-from ..model.look import Frame, Sampled
+from ..evidence.live import Frame, Sampled
 from .look import Tell
 from .stacks import py_spy
 

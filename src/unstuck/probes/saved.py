@@ -8,8 +8,7 @@ import time
 
 import msgspec
 
-from ..model.recorded import Process
-from ..model.told import Saved, Saving
+from ..evidence.process import Process, Saved, Saving
 from ..safe_files import open_plain
 
 NEWEST = 32  # of each process, that are looked for

@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from ..model.settings import Settings
+from ..evidence.trial import Settings
 from . import cgroups, host, processors
 
 LIBRARIES = (

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import msgspec
 
-from ..model.evidence import Evidence
-from ..model.recorded import Process
-from ..model.report import Report
+from ..evidence import Evidence
+from ..evidence.process import Process
+from ..report import Report
 from ..safe_files import PRIVATE_FOLDER, NotPlainError, read_plain, write_private
 from ..wording.left_out import left_out
 

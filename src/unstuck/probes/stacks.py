@@ -13,10 +13,10 @@ from typing import NamedTuple
 
 import msgspec
 
+from ..analysis.case import is_users
+from ..evidence.basics import Place
+from ..evidence.live import Frame, Stack
 from ..inside.format import THREAD
-from ..model.look import Frame, Stack
-from ..model.places import Place
-from ..model.questions import is_users
 from . import kernel, loops, owners
 
 PATIENCE = 8.0  # seconds for one process; it takes a quarter of one

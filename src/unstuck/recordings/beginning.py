@@ -7,10 +7,11 @@ from typing import Any, Protocol
 
 import msgspec
 
+from ..evidence.basics import Slowest, Timing
+from ..evidence.loader import HeldBack
+from ..evidence.process import Model
 from ..inside import format as f
 from ..inside.format import Kind
-from ..model.beginning import HeldBack, Model
-from ..model.timing import Slowest, Timing
 from .reader import BoardEntry, Recording
 
 TICKS = os.sysconf("SC_CLK_TCK")  # a second

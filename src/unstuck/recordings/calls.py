@@ -6,11 +6,10 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
+from ..evidence.basics import Place, Timing
+from ..evidence.loader import Call
 from ..inside import format as f
 from ..inside.format import APART, Kind
-from ..model.between import Call
-from ..model.places import Place
-from ..model.timing import Timing
 from .passes import Recorded
 
 

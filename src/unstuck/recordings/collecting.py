@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from ..evidence.basics import Timing
+from ..evidence.loader import COLLECTION
 from ..inside import format as f
 from ..inside.format import GARBAGE, Kind
-from ..model.between import COLLECTION
-from ..model.timing import Timing
 from .calls import Timed, named
 from .passes import passes
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import msgspec
 
-from ..model.distributed import Collective
-from ..model.places import Place
+from ..evidence.basics import Place
+from ..evidence.distributed import Collective
 from ..safe_files import open_plain
 
 DEFAULT = ("default_pg", "0")  # names of the group that all ranks are in

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import msgspec
 
+from ..evidence.basics import Place
+from ..evidence.loader import Compiled
 from ..inside import format as f
 from ..inside.format import Kind
-from ..model.between import Compiled
-from ..model.places import Place
 from .calls import Timed
 
 

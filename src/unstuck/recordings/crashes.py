@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from ..model.places import Place
+from ..evidence.basics import Place
 from ..safe_files import read_plain
 
 LARGEST = 16 << 20  # bytes: stacks of 100 threads are a fiftieth of that, and are asked for now and then

@@ -6,11 +6,11 @@ from typing import Any, Protocol
 
 import msgspec
 
+from ..evidence.basics import Place
+from ..evidence.loader import Handed, Pass, State
+from ..evidence.process import Graph
 from ..inside import format as f
 from ..inside.format import Kind
-from ..model.places import Place
-from ..model.recorded import Handed, Pass, State
-from ..model.told import Graph
 from .reader import Recording
 
 

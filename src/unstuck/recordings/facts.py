@@ -9,11 +9,11 @@ from typing import Annotated, Any, TypeVar
 
 import msgspec
 
+from ..evidence.basics import Timing
+from ..evidence.loader import Fetching, Loader
+from ..evidence.process import Failure, Process, StageNow
 from ..inside import format as f
 from ..inside.format import Kind
-from ..model.recorded import Failure, Fetching, Loader, Process
-from ..model.timing import Timing
-from ..model.told import StageNow
 from ..wording.left_out import encodable, left_out
 from . import beginning, frameworks, ranks, told
 from .calls import calls

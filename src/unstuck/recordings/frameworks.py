@@ -6,12 +6,11 @@ from typing import Any
 
 import msgspec
 
+from ..evidence.frameworks import LIGHTNING, TRANSFORMERS, Framework
+from ..evidence.loader import Buckets, Loader, Note, Skipping
 from ..inside import format as f
 from ..inside.format import SKIPPED_BITS, SKIPPED_BY_LOADER, Kind
-from ..model.buckets import Buckets, Note, Skipping
-from ..model.frameworks import LIGHTNING, TRANSFORMERS, Framework
-from ..model.recorded import Loader
-from ..model.speaking import ARGUMENTS
+from ..wording.settings import ARGUMENTS
 from .loggers import Told
 from .reader import LOADER_KINDS, BoardEntry
 from .shards import decoded

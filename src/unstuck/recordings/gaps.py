@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from ..inside import format as f
-from ..inside.format import APART, Kind
-from ..model.between import (
+from ..evidence.basics import Timing
+from ..evidence.epochs import kind_of_pass
+from ..evidence.loader import (
     CALLBACK,
     CHECKPOINT,
     COMPILE,
@@ -23,8 +23,8 @@ from ..model.between import (
     Gap,
     Part,
 )
-from ..model.epochs import kind_of_pass
-from ..model.timing import Timing
+from ..inside import format as f
+from ..inside.format import APART, Kind
 from .calls import Named, Timed, named
 from .passes import PassSeen, passes, rows
 from .saved import holds_up, place_of, saver

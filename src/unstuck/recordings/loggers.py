@@ -6,9 +6,9 @@ from typing import Any, Protocol
 
 import msgspec
 
+from ..evidence.loader import Logger
 from ..inside import format as f
 from ..inside.format import Kind
-from ..model.between import Logger
 from .passes import Recorded
 
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from ..evidence.distributed import Phase
+from ..evidence.epochs import CHECKPOINT, FAR, UNKNOWN, Epochs, kind_of_pass, meant, takes_in
+from ..evidence.process import Saved
 from ..inside import format as f
 from ..inside.format import Kind
-from ..model.distributed import Phase
-from ..model.epochs import CHECKPOINT, FAR, UNKNOWN, Epochs, kind_of_pass, meant, takes_in
-from ..model.told import Saved
 from .passes import PassSeen, Recorded, passes, rows
 
 NEWEST = 64

@@ -6,9 +6,9 @@ from typing import Any
 
 import msgspec
 
+from ..evidence.distributed import Loading, Prepared
 from ..inside import format as f
 from ..inside.format import Kind
-from ..model.distributed import Loading, Prepared
 from .data_facts import Noted
 
 

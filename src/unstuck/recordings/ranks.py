@@ -6,11 +6,10 @@ from typing import Any
 
 import msgspec
 
+from ..evidence.basics import Ordinal, Place
+from ..evidence.distributed import Group, Span
 from ..inside import format as f
 from ..inside.format import Kind
-from ..model.distributed import Group, Span
-from ..model.numbers import Ordinal
-from ..model.places import Place
 from .data_facts import Noted
 
 SPANS = 64  # the newest

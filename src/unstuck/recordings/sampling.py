@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import msgspec
 
+from ..evidence.distributed import Sampling
 from ..inside import format as f
 from ..inside.format import Kind
-from ..model.distributed import Sampling
 from .data_facts import Noted
 
 

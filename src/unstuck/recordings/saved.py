@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import msgspec
 
+from ..evidence.basics import Place
+from ..evidence.process import Saved, Saving
 from ..inside import format as f
 from ..inside.format import APART, SAVED_ASIDE, SAVED_BITS, SAVED_HELD, SAVED_STEP, SAVERS, Kind
-from ..model.places import Place
-from ..model.told import Saved, Saving
 from .calls import Timed
 from .passes import rows
 from .reader import Recording

@@ -6,9 +6,9 @@ from typing import Any
 
 import msgspec
 
+from ..evidence.loader import ShardError, Shards, ShortShard
 from ..inside import format as f
 from ..inside.format import Kind
-from ..model.shards import ShardError, Shards, ShortShard
 from .loggers import Told
 
 HALF = 32  # bits of a word with two numbers

@@ -6,11 +6,10 @@ from typing import Protocol
 
 import msgspec
 
+from ..evidence.basics import Place, Timing
+from ..evidence.loader import DataFile, Source
 from ..inside import format as f
 from ..inside.format import Kind
-from ..model.places import Place
-from ..model.sources import DataFile, Source
-from ..model.timing import Timing
 from .reader import BoardEntry, Recording
 
 OPENING = "ParquetFile"  # a call of this name opens a file and reads no row

@@ -12,9 +12,10 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
+from ..evidence.loader import Loader, Spike
+from ..evidence.process import Process
 from ..inside import format as f
 from ..inside.format import Kind
-from ..model.recorded import Loader, Process, Spike
 from .reader import Recording, Words
 
 TIMES = 10.0  # the median wait: what is shorter belongs to the usual ups and downs

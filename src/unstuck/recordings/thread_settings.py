@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import msgspec
 
+from ..evidence.process import Shared, Threads
 from ..inside import format as f
 from ..inside.format import Kind
-from ..model.threads import Shared, Threads
 from .data_facts import Noted
 
 

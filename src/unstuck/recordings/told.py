@@ -6,9 +6,9 @@ import struct
 from collections.abc import Callable
 from typing import Protocol
 
+from ..evidence.process import Metric, Progress
 from ..inside import format as f
 from ..inside.format import Kind
-from ..model.told import Metric, Progress
 from .reader import BoardEntry, Recording
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import msgspec
 
+from ..evidence.basics import Place
+from ..evidence.distributed import Wrapped
 from ..inside import format as f
 from ..inside.format import Kind
-from ..model.distributed import Wrapped
-from ..model.places import Place
 from .data_facts import Noted
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from ..model.rule import Rule
 from .discovery import all_rules, documentation
+from .rule import Rule
 
 
 def page(rule: Rule) -> str:

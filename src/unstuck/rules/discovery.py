@@ -6,7 +6,7 @@ from functools import cache
 from importlib import import_module
 from pathlib import Path
 
-from ..model.rule import Rule
+from .rule import Rule
 
 HEADINGS = ("What it looks at", "Why it happens", "What to do", "How sure it is")
 
@@ -16,7 +16,7 @@ def all_rules() -> dict[str, Rule]:
     """Rules by name. A file without a rule is a mistake and says so."""
     found: dict[str, Rule] = {}
     for path in sorted(Path(__file__).parent.glob("*/*.py")):
-        if path.name == "__init__.py":
+        if path.name.startswith("_"):  # the folder's own page, and what only this family shares
             continue
         module = import_module(f"{__package__}.{path.parent.name}.{path.stem}")
         check = getattr(module, "check", None)

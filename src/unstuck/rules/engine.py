@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import msgspec
 
-from ..model.evidence import Evidence
-from ..model.report import Finding, Symptom
-from ..model.rule import ANYTHING, Judgement, Rule
+from ..evidence import Evidence
+from ..evidence.finding import Finding, Symptom
 from .discovery import all_rules
+from .rule import ANYTHING, Judgement, Rule
 
 
 def judge(evidence: Evidence) -> list[Judgement]:

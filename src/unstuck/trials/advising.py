@@ -7,10 +7,10 @@ from typing import Any
 
 import msgspec
 
-from ..model.budgets import IMPOSSIBLE, SAFE, Alternative, Budget, Needs, Shuffle
-from ..model.phrases import many, size
-from ..model.recorded import Loader
-from ..model.speaking import settings
+from ..evidence.loader import Loader
+from ..evidence.trial import IMPOSSIBLE, SAFE, Alternative, Budget, Needs, Shuffle
+from ..wording.settings import settings
+from ..wording.text import many, size
 from . import budgeting
 from .budgeting import Plan, budget, needs_of, plan_of
 from .room import Room

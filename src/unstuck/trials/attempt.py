@@ -17,13 +17,13 @@ from ..inside import run_folder
 from ..inside.redaction import redacted_values
 from ..logs.line import Line
 from ..logs.settings import Settings
-from ..model.hiding import without_secrets
-from ..model.report import Report
+from ..report import Report
 from ..retention import remove
 from ..safe_files import PRIVATE_FOLDER, append_private, write_private
 from ..watching.running import run_recorded
 from ..watching.stalls import ALWAYS, Options
 from ..watching.stopping import EXIT_CODE as STALLED
+from ..wording.secrets import without_secrets
 from .ending import below, end, hold, sweep
 from .keeping import begin
 from .memory import Used, at_most, shm_used, used

@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 import msgspec
 from msgspec.structs import replace
 
-from ..model.budgets import IMPOSSIBLE, SAFE, TIGHT, Budget, Loaded, Needs, Shuffle, Term
-from ..model.phrases import many, size
-from ..model.recorded import Loader
+from ..evidence.loader import Loader
+from ..evidence.trial import IMPOSSIBLE, SAFE, TIGHT, Budget, Loaded, Needs, Shuffle, Term
+from ..wording.text import many, size
 from . import growth
 from .room import Room
 

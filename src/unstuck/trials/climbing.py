@@ -7,13 +7,11 @@ from typing import Any, NamedTuple, Protocol
 import msgspec
 
 from ..errors import UserError
+from ..evidence.basics import Place
+from ..evidence.loader import Loader
+from ..evidence.trial import FAIL, PASS, Budget, Loaded, Rung, Settings, Target, Trial
 from ..inside.redaction import redacted_values
-from ..model.budgets import Budget, Loaded
-from ..model.phrases import duration, ending
-from ..model.places import Place
-from ..model.recorded import Loader
-from ..model.settings import Settings
-from ..model.trials import FAIL, PASS, Rung, Target, Trial
+from ..wording.text import duration, ending
 from . import differences, environment, saying
 from .advising import budget_of
 from .attempt import Limits, Outcome, Work, attempt

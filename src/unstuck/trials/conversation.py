@@ -13,8 +13,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from ..evidence.trial import Measured
 from ..inside import run_folder
-from ..model.measured import Measured
 from .attempt import Limits, Outcome, Work, attempt
 from .search import Questions
 from .standings import Bounds, Setting, Standings

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ..model.budgets import Loaded
-from ..model.differences import (
+from ..evidence.basics import Place
+from ..evidence.trial import (  # fmt: skip
     BALANCED,
     COMPUTING,
     HAND_OVER,
@@ -18,14 +18,14 @@ from ..model.differences import (
     WAITING,
     WORKERS,
     Differences,
+    Loaded,
+    Measured,
     Plain,
+    Settings,
     processors,
-)  # fmt: skip
-from ..model.measured import Measured
-from ..model.phrases import duration, many, percent, size
-from ..model.places import Place
-from ..model.settings import Settings
+)
 from ..probes import blocked, kernel
+from ..wording.text import duration, many, percent, size
 from .attempt import Limits, Outcome
 
 ALONE, AS_IT_IS, MEMORY, NOT_SHIPPED = "0 workers", "as it is", "from memory", "nothing handed over"

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import os
 
-from ..model.phrases import many, size
-from ..model.settings import Note, Settings
-from ..model.trials import FAIL, PASS, Rung
+from ..evidence.trial import FAIL, PASS, Note, Rung, Settings
+from ..wording.text import many, size
 from .known_versions import notes_on
 from .ladder import Step
 from .variables import MISBELIEVED, said_of

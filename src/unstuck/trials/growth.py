@@ -8,7 +8,7 @@ notes dropped at once, 28 MiB whatever the number. A worker that ends with its p
 
 from __future__ import annotations
 
-from ..model.budgets import Needs
+from ..evidence.trial import Needs
 
 FEW = 8  # batches: before them a worker grows for other reasons, too, and nothing is concluded from that
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from ..model.settings import Note
+from ..evidence.trial import Note
 
 
 class Known(NamedTuple):

@@ -6,7 +6,7 @@ from collections.abc import Collection
 from typing import Any, NamedTuple
 
 from ..errors import UserError
-from ..model.recorded import Loader
+from ..evidence.loader import Loader
 
 TRIED_WORKERS = 2  # where the loader is configured with none: would it work with workers?
 SPAWNED_WORKERS = 2  # each imports everything anew: more of them show nothing more

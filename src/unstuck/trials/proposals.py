@@ -6,10 +6,10 @@ from typing import NamedTuple
 
 import msgspec
 
-from ..model import speaking
-from ..model.measured import Measured, Proposal
-from ..model.phrases import many, percent
-from ..model.recorded import Loader
+from ..evidence.loader import Loader
+from ..evidence.trial import Measured, Proposal
+from ..wording import settings
+from ..wording.text import many, percent
 from .search import HALFWAY, NEARLY
 from .standings import LEAST, Standings, beyond, reached, setting_of
 from .starving import feeds
@@ -142,7 +142,7 @@ def code_of(made: Made, one: Measured) -> str:
     """In the words of whoever makes the loader."""
     wanted = settings_of(one)
     if made.of_run is not None and made.of_run.made_by:
-        return speaking.settings(made.of_run, **wanted)
+        return settings.settings(made.of_run, **wanted)
     return _call(made, wanted, made.loader.batch_size if made.loader is not None else None)
 
 
@@ -155,7 +155,7 @@ def debug_code(made: Made) -> str:
 def _call(made: Made, wanted: dict[str, object], batch: int | None) -> str:
     own = _drawn(made.loader, batch)
     said = ", ".join(f"{name}={value!r}" for name, value in (own | wanted).items())
-    maker = speaking.WEB_LOADER if made.gave == "WebLoader" else "DataLoader"
+    maker = settings.WEB_LOADER if made.gave == "WebLoader" else "DataLoader"
     inside = "  # in train_dataloader()" if made.gave == "LightningDataModule" else ""
     return f"{maker}(dataset, {_custom(made.loader)}{said}){inside}"
 

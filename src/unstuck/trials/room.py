@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 from typing import NamedTuple
 
-from ..model.settings import Settings
+from ..evidence.trial import Settings
 from ..probes import cgroups
 
 MACHINE, CGROUP, ASKED = "machine", "cgroup", "--memory"

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from ..model.phrases import duration, many, size
-from ..model.rungs import root_of
-from ..model.trials import FAIL, PASS, SKIP, Rung
+from ..analysis.trials import root_of
+from ..evidence.trial import FAIL, PASS, SKIP, Rung
+from ..wording.text import duration, many, size
 from .ladder import TRIED_WORKERS, Step
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import msgspec
 
 from ..errors import UserError
-from ..model.report import Report
+from ..report import Report
 from .surroundings import surroundings
 
 PACKAGED = Path(__file__).parents[1] / "scenarios"

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterator
 
-from ..model.measured import Measured
+from ..evidence.trial import Measured
 from .standings import MOST, USUAL, Bounds, Setting, Standings, beyond, gap_below, potential, setting_of, tolerance
 
 Questions = Generator[Setting, Measured, None]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Generator
 
-from ..model.measured import Measured
+from ..evidence.trial import Measured
 from .search import Questions, ask, ladder
 from .standings import USUAL, Setting, Standings, gap_below
 

@@ -10,13 +10,11 @@ import msgspec
 
 from ..diagnose import gather
 from ..errors import UserError
+from ..evidence.loader import Loader
+from ..evidence.trial import FAIL, IMPOSSIBLE, PASS, Alternative, Budget, Proposal, Rung, Search, Target, Term, Trial
 from ..inside.redaction import redacted_values
-from ..model.budgets import IMPOSSIBLE, Alternative, Budget, Term
-from ..model.measured import Proposal, Search
-from ..model.phrases import duration, many, percent, size
-from ..model.recorded import Loader
-from ..model.trials import FAIL, PASS, Rung, Target, Trial
 from ..probes import cgroups
+from ..wording.text import duration, many, percent, size
 from .attempt import Limits, Work, attempt
 from .budgeting import grade
 from .conversation import IMPORTING, STALL, Conversation, Tell

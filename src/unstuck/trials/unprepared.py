@@ -12,7 +12,7 @@ from contextlib import contextmanager
 import msgspec
 import psutil
 
-from ..model.report import Report
+from ..report import Report
 from .scenarios import LIMIT, Scenario, scratch
 from .surroundings import surroundings
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 
-from ..model.settings import Note
+from ..evidence.trial import Note
 
 # Variables of other people's guides that do less than is believed; they are explained also where they are not set.
 MISBELIEVED = ("PYTHONFAULTHANDLER", "CUDA_LAUNCH_BLOCKING", "TORCH_SHARING_STRATEGY")

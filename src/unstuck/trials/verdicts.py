@@ -9,14 +9,14 @@ from typing import Any
 
 import msgspec
 
-from ..model.evidence import Evidence
-from ..model.finding import Finding, Symptom
-from ..model.phrases import duration, ending, many, said, short, size
-from ..model.places import Place
-from ..model.questions import is_users, user_line
-from ..model.recorded import Failure, Process
-from ..model.rungs import root_of
-from ..model.trials import FAIL, PASS, SKIP, Rung
+from ..analysis.case import is_users, user_line
+from ..analysis.trials import root_of
+from ..evidence import Evidence
+from ..evidence.basics import Place
+from ..evidence.finding import Finding, Symptom
+from ..evidence.process import Failure, Process
+from ..evidence.trial import FAIL, PASS, SKIP, Rung
+from ..wording.text import duration, ending, many, said, short, size
 from .attempt import Limits, Outcome
 from .ladder import Step
 

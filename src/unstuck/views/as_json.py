@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from ..model.report import Report
+from ..report import Report
 from ..wording.printable import printable_json
 
 

@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-from math import inf
-
 from rich.console import Console
 from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from ..model.checked import Data, DataFile
-from ..model.data_listed import absent
-from ..model.data_loss import Loss, losses
-from ..model.evidence import Evidence, Run
-from ..model.faults import Bad, bad
-from ..model.phrases import many, size
+from ..evidence.data import Data, DataFile
+from ..report import BadFile, Report
 from ..wording.printable import printable
+from ..wording.text import many, size
 
 MOST = 20  # rows
 WORDS = {
@@ -41,56 +36,43 @@ WORDS = {
 }
 
 
-def show_files(data: Data, console: Console) -> None:
+def show_files(report: Report, data: Data, console: Console) -> None:
     """What is lost, where, and why; the others in one line."""
-    evidence = Evidence(run=Run("check"), data=data)
-    found = _worst_first(data, evidence)
-    gone = dict.fromkeys(data.absent, "?") | {one.path: _many(one.samples) for one in absent(evidence)}
-    rows = [(lost, path, "is not there") for path, lost in gone.items()]
-    rows += [(_lost(loss), one.file.path, _what(one)) for one, loss in found]
     table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="bold")
     table.add_column("samples lost", justify="right", no_wrap=True)
     table.add_column("file", no_wrap=True)
     table.add_column("what is wrong", overflow="fold")
-    for lost, path, what in rows[:MOST]:
-        table.add_row(lost, Text(_short(path, console.width * 3 // 8)), Text(what))
-    if rows:
+    for file in report.bad_files[:MOST]:
+        table.add_row(_lost(file), Text(_short(file.path, console.width * 3 // 8)), Text(_what(file)))
+    count = len(report.bad_files)
+    if count:
         console.print(Padding(table, (0, 0, 0, 2), expand=False))
-    rest = [f"and {many(len(rows) - MOST, 'more file')}"] if len(rows) > MOST else []
-    told = {one.file.path for one, _ in found}
-    rest += _sum([one for one in data.files if one.path not in told], data, "other file" if rows else "file")
+    rest = [f"and {many(count - MOST, 'more file')}"] if count > MOST else []
+    told = {file.path for file in report.bad_files if file.first is not None}
+    rest += _sum([file for file in data.files if file.path not in told], data, "other file" if count else "file")
     console.print(Padding(Text("\n".join(rest), style="dim"), (0, 0, 1, 2), expand=False))
 
 
-def _worst_first(data: Data, evidence: Evidence) -> list[tuple[Bad, Loss | None]]:
-    """By what is lost. Where that is not known, a file of which nothing can be had comes first."""
-    found = bad(evidence, *{kind for one in data.files for kind in one.counts})
-    rows = zip(found, losses(evidence, found), strict=True)
-    return sorted(rows, key=lambda row: -(row[1].lost if row[1] is not None else 0 if row[0].file.samples else inf))
-
-
-def _lost(loss: Loss | None) -> str:
-    if loss is None:
+def _lost(file: BadFile) -> str:
+    if file.lost is None or file.of is None:
         return "?"
-    about = "~" if loss.about else ""
-    return f"{about}{loss.lost:,} of {loss.of:,}" if loss.of > loss.lost else f"all {about}{loss.lost:,}"
+    about = "~" if file.about else ""
+    return f"{about}{file.lost:,} of {file.of:,}" if file.of > file.lost else f"all {about}{file.lost:,}"
 
 
-def _many(samples: int | None) -> str:
-    return "?" if samples is None else f"all {samples:,}"
-
-
-def _what(one: Bad) -> str:
+def _what(file: BadFile) -> str:
     """What its first fault is, where it is, and how many more it has."""
-    fault = one.first
+    fault = file.first
+    if fault is None:
+        return "is not there"
     where = [WORDS.get(fault.kind, fault.kind)]
     if fault.row is not None:
-        where.append(f"{'line' if one.file.format == 'jsonl' else 'row'} {fault.row:,}")
+        where.append(f"{'line' if file.format == 'jsonl' else 'row'} {fault.row:,}")
     elif fault.sample or fault.member:
         where.append(fault.member or fault.sample)
     elif fault.at is not None:
         where.append(f"byte {fault.at:,}")
-    return ", ".join(where) + (f"; {many(one.total - 1, 'more place')}" if one.total > 1 else "")
+    return ", ".join(where) + (f"; {many(file.more, 'more place')}" if file.more > 0 else "")
 
 
 def _short(path: str, width: int) -> str:

@@ -10,10 +10,9 @@ from rich.rule import Rule
 from rich.table import Table
 from rich.text import Text
 
-from ..model.budgets import IMPOSSIBLE, SAFE, TIGHT, Alternative, Budget, Loaded
-from ..model.phrases import duration, many, size
-from ..model.report import Report
-from ..model.trials import Trial
+from ..evidence.trial import IMPOSSIBLE, SAFE, TIGHT, Alternative, Budget, Loaded, Trial
+from ..report import Report
+from ..wording.text import duration, many, size
 from .console import printable_report
 from .terminal import show
 

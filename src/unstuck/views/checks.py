@@ -15,13 +15,14 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from ..model.checked import Data, Speed
-from ..model.phrases import duration, many, percent, size
-from ..model.report import Report
+from ..evidence.data import Data, Speed
+from ..report import Report
 from ..wording.printable import printable
+from ..wording.text import duration, many, percent, size
 from .bad_files import samples, show_files
+from .console import console_for
 from .reading import Reading
-from .terminal import COLOURS, console_for, show
+from .terminal import COLOURS, show
 
 __all__ = ["Reading", "show_check"]
 FEW = 3  # reasons for which files were not read
@@ -35,7 +36,7 @@ def show_check(report: Report, console: Console) -> None:
         show(report, console)
         return
     if report.findings:
-        show_files(data, console)
+        show_files(report, data, console)
         show(report, console)
     else:
         _show_line(report, data, console)

@@ -9,7 +9,7 @@ import msgspec
 from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
 
-from ..model.report import Report
+from ..report import Report
 from ..wording.printable import printable, printable_lines
 from ..wording.texts import every_text
 

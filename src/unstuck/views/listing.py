@@ -7,9 +7,9 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from ..model.phrases import duration, many
-from ..model.report import Training
+from ..report import Training
 from ..wording.printable import printable, printable_json
+from ..wording.text import duration, many
 from ..wording.texts import every_text
 
 

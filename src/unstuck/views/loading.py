@@ -7,10 +7,9 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from ..model.beginning import Step
-from ..model.phrases import duration, percent
-from ..model.report import Report, StageTime
-from ..model.stage_times import kind_in_words, slow_in_words
+from ..evidence.process import Step
+from ..report import Report, StageTime
+from ..wording.text import duration, kind_in_words, percent, slow_in_words
 
 STARTING, DATA = "start-up", "data"  # answers to: what is the limit?
 MOST = 6  # stages: what comes after these is small
@@ -53,7 +52,7 @@ def _stage(one: StageTime) -> str:
     times += [f"p50 {duration(one.p50)}"] if one.p50 else []
     times += [f"p95 {duration(one.p95)}"] if one.p95 else []
     times += [f"at most {duration(one.longest)}"] if one.longest else []
-    parts = [", ".join(times), kind_in_words(one) if one.kind else ""]
+    parts = [", ".join(times), kind_in_words(one.kind, one.processor) if one.kind else ""]
     parts += [f"slowest {slow_in_words(one.slowest[0])}"] if one.slowest and one.name != "process" else []
     return f"{one.name}: {'; '.join(part for part in parts if part)}"
 

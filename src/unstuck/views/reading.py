@@ -8,9 +8,8 @@ from collections import deque
 from collections.abc import Callable
 from typing import IO
 
-from ..model.checked import DataFile
-from ..model.faults import NO_END
-from ..model.phrases import duration, size
+from ..evidence.data import NO_END, DataFile
+from ..wording.text import duration, size
 
 SHOW_AFTER = 2.0  # seconds: what is faster needs no line
 EVERY, OFTEN = 10.0, 0.5  # seconds between two lines, and between two looks of one that moves

@@ -13,10 +13,10 @@ from rich.rule import Rule
 from rich.table import Table
 from rich.text import Text
 
-from ..model.phrases import duration, line, percent, size
-from ..model.report import Activity, Finding, Report, Spent
-from ..model.trained import NOTHING
+from ..evidence.finding import Finding
+from ..report import NOTHING, Activity, Report, Spent
 from ..wording.printable import printable
+from ..wording.text import duration, line, percent, size
 from ..wording.texts import every_text
 from .console import PrintableConsole, console_for, printable_report
 from .loading import show_stages, show_start, wants_stages, wants_start

@@ -13,13 +13,11 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from ..evidence.trial import FAIL, PASS, SKIP, Measured, Note, Rung, Trial
 from ..inside.redaction import redacted
-from ..model.measured import Measured
-from ..model.phrases import duration
-from ..model.report import Report
-from ..model.settings import Note
-from ..model.trials import FAIL, PASS, SKIP, Rung, Trial
+from ..report import Report
 from ..wording.printable import printable, quoted
+from ..wording.text import duration
 from .console import printable_report
 from .terminal import show
 
@@ -205,7 +203,7 @@ if __name__ == "__main__":
 
     import msgspec
 
-    from .terminal import console_for
+    from .console import console_for
 
     show_doctor(
         msgspec.json.decode(Path(sys.argv[1]).read_bytes(), type=Report), [], console_for(sys.stdout), sys.argv[1]

@@ -12,13 +12,12 @@ from rich.rule import Rule
 from rich.table import Table
 from rich.text import Text
 
-from ..model.measured import Measured, Search
-from ..model.phrases import duration, many, percent, size
-from ..model.report import Report
-from ..model.trials import FAIL, Trial
+from ..evidence.trial import FAIL, Measured, Search, Trial
+from ..report import Report
 from ..wording.printable import printable
-from .console import printable_report
-from .terminal import COLOURS, console_for, finding_text
+from ..wording.text import duration, many, percent, size
+from .console import console_for, printable_report
+from .terminal import COLOURS, finding_text
 
 BAR = 40  # characters of the longest bar
 FROM = {

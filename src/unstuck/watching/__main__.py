@@ -11,8 +11,8 @@ from pathlib import Path
 from ..errors import UserError
 from ..logs.line import Line
 from ..logs.settings import Settings, from_variables
-from ..model.report import Report
 from ..probes import kernel
+from ..report import Report
 from ..wording.printable import quoted
 from .fence import speak
 from .following import TICK

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import msgspec
 
+from ..evidence import Exit, Sample, Told
+from ..evidence.journal import Begin
 from ..inside.format import RecordingName, recording_name
-from ..model.evidence import Exit, Sample, Told
-from ..model.journal import Begin
-from ..model.processors import in_words
 from ..probes import cgroups, gpu, host, kernel, processors
+from ..wording.text import in_words
 from . import place
 from .clock import RunClock
 from .journal import Journal

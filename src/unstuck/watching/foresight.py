@@ -12,7 +12,7 @@ from typing import IO
 
 import msgspec
 
-from ..model.report import Ahead
+from ..report import Ahead
 
 AT = (8.0, 60.0, 300.0, 900.0, 3600.0)  # seconds for which its ranks got on: later, what is known hardly changes
 STARTING = (20.0, 60.0, 300.0, 900.0, 3600.0)  # seconds after which a run without a first step is asked how far it is

@@ -13,8 +13,8 @@ import time
 from collections import Counter
 from typing import IO
 
+from ..evidence import Glance
 from ..inside.format import Kind
-from ..model.evidence import Glance
 from ..probes import stacks
 from .journal import Journal
 from .stall_clock import DOING, Rank, StallClock

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import msgspec
 
-from ..model.evidence import Exit, Glance, Sample, Told
-from ..model.journal import Begin, End, Glanced, Gone, Heard, Line, Look
-from ..model.look import Frame
+from ..evidence import Exit, Glance, Sample, Told
+from ..evidence.journal import Begin, End, Glanced, Gone, Heard, Line, Look
+from ..evidence.live import Frame
 from ..safe_files import append_private, read_plain, write_private
 
 LIMIT = 1 << 20  # then the file is set aside, with what was set aside before, and every second look is dropped

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..model.look import Stall
+from ..evidence.live import Stall
 from ..probes import kernel, tree
 
 EVERY = 2.0  # seconds between two looks at /proc

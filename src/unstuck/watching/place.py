@@ -13,10 +13,10 @@ from pathlib import Path
 import msgspec
 
 from ..errors import UserError
+from ..evidence import Run
 from ..inside import run_folder
 from ..inside.format import MAIN_LAYOUT
 from ..inside.redaction import redacted_arguments
-from ..model.evidence import Run
 from ..safe_files import PRIVATE_FILE, read_plain, write_private
 
 # File systems on which reserved space is there when it is written to. Elsewhere a full disk would kill with SIGBUS.

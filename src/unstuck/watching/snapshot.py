@@ -14,7 +14,7 @@ import msgspec
 
 from ..diagnose import diagnose_stall, get_ready
 from ..errors import UserError
-from ..model.look import Stall
+from ..evidence.live import Stall
 from ..probes import snapshots
 
 

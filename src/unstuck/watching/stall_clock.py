@@ -6,9 +6,9 @@ import os
 from collections.abc import Collection
 from pathlib import Path
 
+from ..evidence.live import Stall
 from ..inside import format as f
 from ..inside.format import Kind, RecordingName, recording_name
-from ..model.look import Stall
 from .boards import Board
 
 LEAST = 10.0  # seconds: less is everyday life of a training

@@ -13,10 +13,11 @@ from typing import IO, NamedTuple
 
 import msgspec
 
+from ..analysis.stacks import CHECKPOINT
+from ..evidence.finding import Certainty, Finding, Symptom
+from ..evidence.live import Stall
 from ..inside.format import RecordingName
-from ..model.doing import CHECKPOINT
-from ..model.look import Stall
-from ..model.report import Certainty, Finding, Report, Symptom
+from ..report import Report
 from .clock import WatchedTime
 from .liveness_clock import LivenessClock
 from .stall_clock import LEAST, StallClock, limit

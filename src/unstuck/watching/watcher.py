@@ -12,13 +12,13 @@ from typing import Protocol
 import msgspec
 
 from .. import retention
+from ..evidence import Run
 from ..logs.folder import LogFolder
 from ..logs.line import Line
 from ..logs.settings import Settings
 from ..logs.writer import Logs
-from ..model.evidence import Run
-from ..model.report import Report, encoded
 from ..probes import kernel, tree
+from ..report import Report, encoded
 from ..safe_files import write_private
 from . import place
 from .clock import RunClock

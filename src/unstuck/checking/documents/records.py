@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from ...model.checked import Texts
+from ...evidence.data import Texts
 from ...wording.printable import shortened
 from ..noting import Notes
 from .json_text import Wrong, breaks_off, hole, wrong

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from typing import Any, NamedTuple
 
-from ...model.checked import DataFile
+from ...evidence.data import DataFile
 from ..messages import Read, Task
 from .joining import line, size_of
 from .words import Brought, Errand, Joined, Said, encode, reads_in

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...model.phrases import size
+from ...wording.text import size
 from ..broken import Broken
 from ..images.decoding import can_decode
 from ..images.structure import known, look

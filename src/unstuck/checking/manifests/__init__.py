@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...model.data_matching import matched
+from ...analysis.data_files import matched
 from .ours import members
 from .recognising import is_manifest
 from .understanding import read

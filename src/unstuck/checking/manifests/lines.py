@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from ...model.checked import Listed
+from ...evidence.data import Listed
 from .records import LENGTHS, NAMES, entries, is_file, record
 
 SUM = re.compile(r"(\\?)([0-9a-fA-F]{8,128})[ \t]+\*?(.+)")

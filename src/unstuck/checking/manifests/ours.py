@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from typing import IO, Any
 
 from ...errors import UserError
-from ...model.checked import Listed, Manifest
+from ...evidence.data import Listed, Manifest
 from .. import source
 from .places import folder_of, joined
 from .records import digest, whole

@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import msgspec
 
-from ...model.checked import Listed
+from ...evidence.data import Listed
 from .. import source
 from .lines import piped
 

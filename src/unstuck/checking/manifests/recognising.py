@@ -7,7 +7,7 @@ import json
 import re
 
 from ...errors import UserError
-from ...model.checked import Listed
+from ...evidence.data import Listed
 from ..paths import braces
 from . import ours
 from .lines import of_list, of_sums, of_table

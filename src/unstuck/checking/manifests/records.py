@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from ...model.checked import Listed
+from ...evidence.data import Listed
 
 # In this order: wids records may carry the data set's `name` beside the shard's `url`.
 NAMES = (

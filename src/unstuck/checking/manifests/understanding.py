@@ -13,8 +13,8 @@ from typing import Any
 import msgspec
 
 from ...errors import UserError
-from ...model.checked import Listed, Manifest
-from ...model.phrases import size
+from ...evidence.data import Listed, Manifest
+from ...wording.text import size
 from .. import source
 from ..compression import compression_of
 from ..paths import braces

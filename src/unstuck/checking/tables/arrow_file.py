@@ -6,7 +6,7 @@ from functools import cached_property
 from itertools import islice
 from typing import IO, Any
 
-from ...model.phrases import many
+from ...wording.text import many
 from ..noting import Notes
 from .batches import Batches
 from .contents import columns_of

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...model.phrases import many
+from ...wording.text import many
 from ..noting import Notes
 from .batches import Batches
 from .contents import columns_of

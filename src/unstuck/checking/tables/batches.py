@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...model.phrases import many
 from ...wording.printable import shortened
+from ...wording.text import many
 from ..noting import Notes
 from .contents import Contents, columns_of
 from .source import refusal, refusals

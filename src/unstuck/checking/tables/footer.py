@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import IO, Any, NamedTuple
 
-from ...model.phrases import many
+from ...wording.text import many
 from ..noting import Notes
 from .columns import mistyped
 from .contents import columns_of

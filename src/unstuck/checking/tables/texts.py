@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ...model.checked import Texts
+from ...evidence.data import Texts
 from ...wording.printable import shortened
 from ..noting import Notes
 from .text_values import NONE, Entries, Numbers, Values, has_text, is_text, of_each, together

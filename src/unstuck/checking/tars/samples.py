@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...model.checked import Group
+from ...evidence.data import Group
 from ...wording.printable import shortened
 from ..noting import MOST as KEPT
 from ..noting import Notes

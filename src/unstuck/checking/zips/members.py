@@ -6,7 +6,7 @@ import struct
 import zlib
 from collections.abc import Iterator
 
-from ...model.phrases import size
+from ...wording.text import size
 from ..broken import Broken
 from ..compression import RATIO, ROOM
 from .directory import Entry, Places

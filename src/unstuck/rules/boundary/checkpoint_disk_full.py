@@ -27,15 +27,14 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 
-from ...model.checkpoints import DISK, FILES, LIMIT, QUOTA, TEXTS, refused, says_why, usual_size, without_room
-from ...model.evidence import Evidence
-from ...model.phrases import duration, line, many, said, short, size, who
-from ...model.questions import user_line
-from ...model.recorded import Failure, Process
-from ...model.report import Certainty, Finding, Remedy, Subject, Symptom
-from ...model.rule import rule
-from ...model.told import Saved
+from ...analysis.case import user_line
+from ...analysis.side_work import DISK, FILES, LIMIT, QUOTA, TEXTS, refused, says_why, usual_size, without_room
+from ...evidence import Evidence
+from ...evidence.finding import Certainty, Finding, Remedy, Subject, Symptom
+from ...evidence.process import Failure, Process, Saved
 from ...wording.printable import quoted, quoted_line
+from ...wording.text import duration, line, many, said, short, size, who
+from ..rule import rule
 
 SHOWN = 5  # remains, the newest ones
 

@@ -26,15 +26,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ...model.checkpoints import last_trained
-from ...model.epochs import VALIDATION
-from ...model.evidence import Evidence
-from ...model.phrases import duration, line, many, short, size, who
-from ...model.questions import newest_loader
-from ...model.recorded import Process
-from ...model.report import Certainty, Finding, Remedy, Subject, Symptom
-from ...model.rule import rule
-from ...model.told import Saved
+from ...analysis.case import newest_loader
+from ...analysis.side_work import last_trained
+from ...evidence import Evidence
+from ...evidence.epochs import VALIDATION
+from ...evidence.finding import Certainty, Finding, Remedy, Subject, Symptom
+from ...evidence.process import Process, Saved
+from ...wording.text import duration, line, many, short, size, who
+from ..rule import rule
 
 EARLIER = 2  # files of the same line that are where they were saved: so they are not moved elsewhere as a rule
 SETTLED = 5.0  # seconds after which a live run has renamed or moved what it saved

@@ -27,14 +27,14 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from ...model.between import Compiled
-from ...model.evidence import Evidence
-from ...model.phrases import duration, line, many, percent, short, who
-from ...model.places import Place
-from ...model.recorded import Process
-from ...model.report import Certainty, Finding, Remedy, Subject, Symptom
-from ...model.rule import rule
-from ...model.waiting import lasted
+from ...analysis.loading import lasted
+from ...evidence import Evidence
+from ...evidence.basics import Place
+from ...evidence.finding import Certainty, Finding, Remedy, Subject, Symptom
+from ...evidence.loader import Compiled
+from ...evidence.process import Process
+from ...wording.text import duration, line, many, percent, short, who
+from ..rule import rule
 
 TIMES = 3  # compiled again: once for other sizes and once for evaluation is usual
 SHARE = 0.1  # of the run

@@ -28,18 +28,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from ...model.between import ENDING, FIRST_BATCH, OTHER_LOADER, OWN, RANKS, STARTING, VALIDATION, Part
-from ...model.evidence import Evidence
-from ...model.own_code import own_waiting
-from ...model.phrases import duration, line, many, percent, short, who
-from ...model.places import Place
-from ...model.questions import loader_name
-from ...model.recorded import Loader, Process
-from ...model.report import Certainty, Finding, Remedy, Subject, Symptom
-from ...model.rule import rule
-from ...model.speaking import once, settings
-from ...model.starving import fair_making, fair_start
-from ...model.waiting import fetching, lasted
+from ...analysis.case import loader_name
+from ...analysis.cpu_contention import fair_making, fair_start
+from ...analysis.glances import own_waiting
+from ...analysis.loading import fetching, lasted
+from ...evidence import Evidence
+from ...evidence.basics import Place
+from ...evidence.finding import Certainty, Finding, Remedy, Subject, Symptom
+from ...evidence.loader import ENDING, FIRST_BATCH, OTHER_LOADER, OWN, RANKS, STARTING, VALIDATION, Loader, Part
+from ...evidence.process import Process
+from ...wording.settings import once, settings
+from ...wording.text import duration, line, many, percent, short, who
+from ..rule import rule
 
 BOUNDARIES = 2  # one alone may be a coincidence
 EACH = 1.0  # seconds a boundary, on average: what is shorter nobody notices

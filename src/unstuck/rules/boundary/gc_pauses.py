@@ -29,15 +29,15 @@ import math
 from collections.abc import Iterator
 from itertools import pairwise
 
-from ...model.between import COLLECTION, Call, Gap
-from ...model.evidence import Evidence
-from ...model.glancing import glances_of, lines_of
-from ...model.phrases import duration, line, many, percent, short, who
-from ...model.places import Place
-from ...model.recorded import Loader, Process
-from ...model.report import Certainty, Finding, Remedy, Symptom
-from ...model.rule import rule
-from ...model.waiting import lasted
+from ...analysis.glances import glances_of, lines_of
+from ...analysis.loading import lasted
+from ...evidence import Evidence
+from ...evidence.basics import Place
+from ...evidence.finding import Certainty, Finding, Remedy, Symptom
+from ...evidence.loader import COLLECTION, Call, Gap, Loader
+from ...evidence.process import Process
+from ...wording.text import duration, line, many, percent, short, who
+from ..rule import rule
 
 SHARE = 0.1  # of the run
 SECONDS = 1.0  # in all: less nobody notices

@@ -25,24 +25,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from ...model.between import Part
-from ...model.evidence import Evidence
-from ...model.loggers import (
-    LOGGING,
-    Standing,
-    at_boundaries,
-    library,
-    modes,
-    never_back,
-    sites,
-    without_wandb,
-)
-from ...model.phrases import duration, many, percent, short
-from ...model.questions import loader_name, newest_loader
-from ...model.recorded import Loader, Process
-from ...model.report import Certainty, Finding, Remedy, Subject, Symptom
-from ...model.rule import rule
-from ...model.waiting import lasted
+from ...analysis.case import loader_name, newest_loader
+from ...analysis.loading import lasted
+from ...analysis.side_work import LOGGING, HungCall, at_boundaries, hung_calls, library, modes, sites, without_wandb
+from ...evidence import Evidence
+from ...evidence.finding import Certainty, Finding, Remedy, Subject, Symptom
+from ...evidence.loader import Loader, Part
+from ...evidence.process import Process
+from ...wording.text import duration, many, percent, short
+from ..rule import rule
 
 EACH = 1.0  # seconds a boundary: what is shorter nobody notices
 SHARE = 0.1  # of the run
@@ -72,7 +63,7 @@ class Boundaries(NamedTuple):
     ),
 )  # fmt: skip
 def check(evidence: Evidence) -> Iterator[Finding]:
-    stuck = next((one for one in never_back(evidence) if _between(one)), None)
+    stuck = next((one for one in hung_calls(evidence) if _between(one)), None)
     if stuck is not None:
         yield _stands(evidence, stuck)
         return
@@ -100,7 +91,7 @@ def _boundaries(main: Process, loader: Loader) -> Boundaries | None:
     return Boundaries(main, loader, seconds, sum(gap.seconds for gap, _ in known), len(known), ordered)
 
 
-def _between(one: Standing) -> bool:
+def _between(one: HungCall) -> bool:
     loader = newest_loader(one.main)
     return loader is not None and loader.now == BETWEEN and one.call.name not in OWN
 
@@ -135,7 +126,7 @@ def _slow(evidence: Evidence, one: Boundaries) -> Finding:
     )
 
 
-def _stands(evidence: Evidence, one: Standing) -> Finding:
+def _stands(evidence: Evidence, one: HungCall) -> Finding:
     who = f"rank {one.main.rank}" if one.main.rank is not None else "the training"
     loader = newest_loader(one.main)
     name = loader_name(loader) if loader is not None else "its loader"

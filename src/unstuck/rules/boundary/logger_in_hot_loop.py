@@ -28,30 +28,30 @@ from __future__ import annotations
 from collections.abc import Iterator
 from math import ceil
 
-from ...model.evidence import Evidence
-from ...model.loggers import (
+from ...analysis.case import loader_name, newest_loader
+from ...analysis.glances import Writing, writing
+from ...analysis.side_work import (
     HISTOGRAMS,
     MEDIA,
     REQUEST,
     WATCH,
+    HungCall,
     Loop,
-    Standing,
     epoch,
+    hung_calls,
     kind_of,
     library,
     loops,
     modes,
-    never_back,
     sites,
     to_change,
     without_wandb,
 )
-from ...model.phrases import duration, many, percent, short
-from ...model.questions import loader_name, newest_loader
-from ...model.report import Certainty, Finding, Remedy, Subject, Symptom
-from ...model.rule import rule
-from ...model.speaking import in_words_of
-from ...model.writing import Writing, writing
+from ...evidence import Evidence
+from ...evidence.finding import Certainty, Finding, Remedy, Subject, Symptom
+from ...wording.settings import in_words_of
+from ...wording.text import duration, many, percent, short
+from ..rule import rule
 
 SHARE = 0.15  # of the loop: what is less is not worth changing a program for
 EACH = 0.005  # seconds a step: a handful of scalars stays below it even on a busy machine, whatever the step takes
@@ -70,7 +70,7 @@ BODY = "in the loop's body"
     outranks=("dataloader-bound", "straggler-rank", "stuck-in-user-code", "epoch-boundary-gap", "main-killed"),
 )
 def check(evidence: Evidence) -> Iterator[Finding]:
-    stuck = next((one for one in never_back(evidence) if _in_body(one)), None)
+    stuck = next((one for one in hung_calls(evidence) if _in_body(one)), None)
     if stuck is not None:
         yield _stands(evidence, stuck)
         return
@@ -85,7 +85,7 @@ def _matters(loop: Loop) -> bool:
     return loop.steps >= STEPS and loop.share >= SHARE and loop.each >= EACH and loop.spent >= SECONDS
 
 
-def _in_body(one: Standing) -> bool:
+def _in_body(one: HungCall) -> bool:
     loader = newest_loader(one.main)
     return loader is not None and loader.now == BODY and one.call.name not in ("wandb.init", "wandb.finish")
 
@@ -199,7 +199,7 @@ def _advice(kind: str, loop: Loop) -> str:
     )
 
 
-def _stands(evidence: Evidence, one: Standing) -> Finding:
+def _stands(evidence: Evidence, one: HungCall) -> Finding:
     usual = f"; it took {duration(one.call.timing.mean)} on average before" if one.call.timing.count else ""
     who = f"Rank {one.main.rank}" if one.main.rank is not None else "The training"
     return Finding(

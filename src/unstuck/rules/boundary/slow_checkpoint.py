@@ -24,14 +24,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ...model.checkpoints import Held, held
-from ...model.evidence import Evidence
-from ...model.phrases import duration, line, many, percent, short, size, who
-from ...model.report import Certainty, Finding, Remedy, Subject, Symptom
-from ...model.rule import rule
-from ...model.speaking import framework_of, in_words_of
-from ...model.told import Saved
-from ...model.waiting import lasted
+from ...analysis.loading import lasted
+from ...analysis.side_work import Held, held
+from ...evidence import Evidence
+from ...evidence.finding import Certainty, Finding, Remedy, Subject, Symptom
+from ...evidence.process import Saved
+from ...wording.settings import framework_of, in_words_of
+from ...wording.text import duration, line, many, percent, short, size, who
+from ..rule import rule
 
 TIMES = 2  # that training went on after: one alone is the price of every run
 SHARE = 0.15  # of the run: below that, saving in another way is not worth the trouble

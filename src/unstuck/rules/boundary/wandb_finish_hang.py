@@ -23,18 +23,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ...model.culprit import culprit, state
-from ...model.doing import place, user_frame
-from ...model.evidence import Evidence
-from ...model.loggers import gets_on, modes, never_back
-from ...model.look import Seen, Stack
-from ...model.phrases import duration, short, size
-from ...model.places import Place
-from ...model.recorded import Process
-from ...model.report import Certainty, Finding, Remedy, Subject, Symptom
-from ...model.rule import rule
-from ...model.standing import LONG, descendants, mains
+from ...analysis.culprits import culprit, state
+from ...analysis.side_work import gets_on, hung_calls, modes
+from ...analysis.stacks import place, user_frame
+from ...analysis.standstill import LONG, descendants, mains
+from ...evidence import Evidence
+from ...evidence.basics import Place
+from ...evidence.finding import Certainty, Finding, Remedy, Subject, Symptom
+from ...evidence.live import Seen, Stack
+from ...evidence.process import Process
 from ...wording.printable import quoted
+from ...wording.text import duration, short, size
+from ..rule import rule
 
 FINISHING = ("finish", "_finish", "_on_finish", "teardown", "teardown_atexit")
 SERVICE = "wandb-core"
@@ -51,7 +51,7 @@ SERVICE = "wandb-core"
 )  # fmt: skip
 def check(evidence: Evidence) -> Iterator[Finding]:
     for main in evidence.mains():
-        open_ = [one for one in never_back(evidence) if one.main is main and one.call.name == "wandb.finish"]
+        open_ = [one for one in hung_calls(evidence) if one.main is main and one.call.name == "wandb.finish"]
         seen = next((one for one in evidence.processes or () if one.pid == main.pid), None)
         for one in open_:
             yield _finding(evidence, main, one.seconds, one.where, _service(evidence, seen))

@@ -23,20 +23,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ...model.between import Logger
-from ...model.culprit import culprit, state
-from ...model.doing import place, user_frame
-from ...model.evidence import Evidence
-from ...model.loggers import never_back
-from ...model.look import Seen, Stack
-from ...model.phrases import duration, many, said, short
-from ...model.places import Place
-from ...model.questions import user_line
-from ...model.recorded import Failure, Process
-from ...model.report import Certainty, Finding, Remedy, Subject, Symptom
-from ...model.rule import rule
-from ...model.standing import LONG, mains
+from ...analysis.case import user_line
+from ...analysis.culprits import culprit, state
+from ...analysis.side_work import hung_calls
+from ...analysis.stacks import place, user_frame
+from ...analysis.standstill import LONG, mains
+from ...evidence import Evidence
+from ...evidence.basics import Place
+from ...evidence.finding import Certainty, Finding, Remedy, Subject, Symptom
+from ...evidence.live import Seen, Stack
+from ...evidence.loader import Logger
+from ...evidence.process import Failure, Process
 from ...wording.printable import quoted, quoted_line
+from ...wording.text import duration, many, said, short
+from ..rule import rule
 
 ERRORS = ("CommError", "wandb.errors.errors.CommError", "wandb.errors.CommError")
 FILES = ("wandb/sdk/wandb_init.py", "wandb/sdk/wandb_login.py")
@@ -58,7 +58,7 @@ def check(evidence: Evidence) -> Iterator[Finding]:
         if failure is not None:
             yield _crashed(evidence, main, failure)
             return
-    for one in never_back(evidence):
+    for one in hung_calls(evidence):
         if one.call.name == "wandb.init":
             yield _waits(evidence, one.main, one.seconds, one.where, [])
             return

@@ -23,12 +23,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ...model.between import Call, Logger
-from ...model.evidence import Evidence
-from ...model.phrases import duration, many, short
-from ...model.recorded import Process
-from ...model.report import Certainty, Finding, Remedy, Subject, Symptom
-from ...model.rule import rule
+from ...evidence import Evidence
+from ...evidence.finding import Certainty, Finding, Remedy, Subject, Symptom
+from ...evidence.loader import Call, Logger
+from ...evidence.process import Process
+from ...wording.text import duration, many, short
+from ..rule import rule
 
 LOST = 10  # values: a few may be corrections
 SHARE = 0.5  # of the calls without commit: below, most rows are as they were meant

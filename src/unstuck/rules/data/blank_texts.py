@@ -25,15 +25,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from ...model.checked import DataFile, Texts
-from ...model.data_names import base
-from ...model.data_texts import Column, is_named, read_by_training
-from ...model.data_words import LINES
-from ...model.evidence import Evidence
-from ...model.finding import Certainty, Finding, Remedy, Subject, Symptom
-from ...model.phrases import many, percent
-from ...model.rule import rule
+from ...analysis.data_files import base
+from ...analysis.data_series import Column, is_named, read_by_training
+from ...analysis.data_wording import LINES
+from ...evidence import Evidence
+from ...evidence.data import DataFile, Texts
+from ...evidence.finding import Certainty, Finding, Remedy, Subject, Symptom
 from ...wording.printable import printable, quoted
+from ...wording.text import many, percent
+from ..rule import rule
 
 SHARE = 0.05  # of the documents: a few are part of any collection, and to leave them out costs nothing
 OPTIONAL = 0.1  # of the records: a key that so many lack is not one that every record has

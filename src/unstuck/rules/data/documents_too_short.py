@@ -22,12 +22,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ...model.data_texts import Column, longest
-from ...model.evidence import Evidence
-from ...model.finding import Certainty, Finding, Remedy, Subject, Symptom
-from ...model.phrases import many
-from ...model.rule import rule
+from ...analysis.data_series import Column, longest
+from ...evidence import Evidence
+from ...evidence.finding import Certainty, Finding, Remedy, Subject, Symptom
 from ...wording.printable import printable
+from ...wording.text import many
+from ..rule import rule
 
 CHARACTERS = 4  # to a token
 SHORT = 100  # tokens: below, a batch of 65,537 needs more than 656 documents

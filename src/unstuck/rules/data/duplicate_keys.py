@@ -23,15 +23,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ...model.checked import DataFile
-from ...model.data_names import base
-from ...model.data_words import LINES, again, finding, listing, named
-from ...model.evidence import Evidence
-from ...model.faults import Bad, bad
-from ...model.finding import Certainty, Finding, Remedy, Subject, Symptom
-from ...model.phrases import many
-from ...model.rule import rule
+from ...analysis.data_files import Bad, bad, base
+from ...analysis.data_wording import LINES, again, finding, listing, named
+from ...evidence import Evidence
+from ...evidence.data import DataFile
+from ...evidence.finding import Certainty, Finding, Remedy, Subject, Symptom
 from ...wording.printable import printable, quoted
+from ...wording.text import many
+from ..rule import rule
 from . import RAISED, SWALLOWED
 
 

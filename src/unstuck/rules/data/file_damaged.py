@@ -21,13 +21,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ...model.data_loss import cost
-from ...model.data_words import fetch, finding, named
-from ...model.evidence import Evidence
-from ...model.faults import Bad, bad
-from ...model.finding import Certainty, Finding, Symptom
-from ...model.phrases import many
-from ...model.rule import rule
+from ...analysis.data_files import Bad, bad, cost
+from ...analysis.data_wording import fetch, finding, named
+from ...evidence import Evidence
+from ...evidence.finding import Certainty, Finding, Symptom
+from ...wording.text import many
+from ..rule import rule
 from . import RAISED, SWALLOWED
 
 

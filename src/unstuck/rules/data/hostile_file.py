@@ -20,12 +20,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ...model.data_words import finding, listed_out, listing, named
-from ...model.evidence import Evidence
-from ...model.faults import bad
-from ...model.finding import Certainty, Finding, Remedy, Symptom
-from ...model.phrases import many
-from ...model.rule import rule
+from ...analysis.data_files import bad
+from ...analysis.data_wording import finding, listed_out, listing, named
+from ...evidence import Evidence
+from ...evidence.finding import Certainty, Finding, Remedy, Symptom
+from ...wording.text import many
+from ..rule import rule
 
 UNPACKED = ' If an archive has to be unpacked, use `tar.extractall(path, filter="data")`, which refuses such members.'
 

@@ -23,16 +23,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from ...model.checked import Data, DataFile, Listed
-from ...model.data_listed import absent, listed
-from ...model.data_names import base
-from ...model.data_words import LINES, once_more, place, the_same
-from ...model.evidence import Evidence
-from ...model.faults import bad, incomplete
-from ...model.finding import Certainty, Finding, Remedy, Subject, Symptom
-from ...model.phrases import many
-from ...model.rule import rule
+from ...analysis.data_files import absent, bad, base, incomplete, listed
+from ...analysis.data_wording import LINES, once_more, place, the_same
+from ...evidence import Evidence
+from ...evidence.data import Data, DataFile, Listed
+from ...evidence.finding import Certainty, Finding, Remedy, Subject, Symptom
 from ...wording.printable import printable, quoted
+from ...wording.text import many
+from ..rule import rule
 
 
 class Differs(NamedTuple):

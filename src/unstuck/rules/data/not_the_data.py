@@ -20,14 +20,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ...model.data_names import folder_of
-from ...model.data_words import again, finding, listing, named, once_more
-from ...model.evidence import Evidence
-from ...model.faults import Bad, bad
-from ...model.finding import Certainty, Finding, Remedy, Symptom
-from ...model.phrases import many
-from ...model.rule import rule
+from ...analysis.data_files import Bad, bad, folder_of
+from ...analysis.data_wording import again, finding, listing, named, once_more
+from ...evidence import Evidence
+from ...evidence.finding import Certainty, Finding, Remedy, Symptom
 from ...wording.printable import quoted
+from ...wording.text import many
+from ..rule import rule
 from . import RAISED, SWALLOWED
 
 LFS = "Git LFS"

@@ -21,15 +21,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ...model.data_names import base, folder_of
-from ...model.data_words import LINES
-from ...model.evidence import Evidence
-from ...model.faults import incomplete
-from ...model.finding import Certainty, Finding, Remedy, Subject, Symptom
-from ...model.lacking import Lacking, series
-from ...model.phrases import many
-from ...model.rule import rule
+from ...analysis.data_files import Lacking, archive_series, base, folder_of, incomplete
+from ...analysis.data_wording import LINES
+from ...evidence import Evidence
+from ...evidence.finding import Certainty, Finding, Remedy, Subject, Symptom
 from ...wording.printable import printable, quoted
+from ...wording.text import many
+from ..rule import rule
 
 SERIES = 4  # of which it is told
 
@@ -39,7 +37,7 @@ def check(evidence: Evidence) -> Iterator[Finding]:
     if evidence.data is None or evidence.data.of_run:
         return
     damaged = incomplete(evidence)
-    for one in series(file for file in evidence.data.files if file.path not in damaged)[:SERIES]:
+    for one in archive_series(file for file in evidence.data.files if file.path not in damaged)[:SERIES]:
         yield _finding(one.lacking, one.samples)
 
 

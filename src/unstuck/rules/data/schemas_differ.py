@@ -26,14 +26,14 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from ...model.checked import DataFile
-from ...model.data_names import Series, all_series, base
-from ...model.data_words import LINES, listing
-from ...model.evidence import Evidence
-from ...model.finding import Certainty, Finding, Remedy, Subject, Symptom
-from ...model.phrases import many
-from ...model.rule import rule
+from ...analysis.data_files import Series, all_series, base
+from ...analysis.data_wording import LINES, listing
+from ...evidence import Evidence
+from ...evidence.data import DataFile
+from ...evidence.finding import Certainty, Finding, Remedy, Subject, Symptom
 from ...wording.printable import printable, quoted
+from ...wording.text import many
+from ..rule import rule
 
 TYPED = ("parquet", "arrow")
 EVERY = 0.99  # of the records that have a key: then it is one of every record

@@ -22,14 +22,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ...model.data_gaps import Gap, gaps
-from ...model.data_listed import absent
-from ...model.data_words import LINES
-from ...model.evidence import Evidence
-from ...model.finding import Certainty, Finding, Remedy, Subject, Symptom
-from ...model.phrases import many
-from ...model.rule import rule
+from ...analysis.data_files import absent
+from ...analysis.data_series import Gap, gaps
+from ...analysis.data_wording import LINES
+from ...evidence import Evidence
+from ...evidence.finding import Certainty, Finding, Remedy, Subject, Symptom
 from ...wording.printable import printable
+from ...wording.text import many
+from ..rule import rule
 
 
 @rule(explains=Symptom.WRONG, certainty=Certainty.LIKELY, needs=("data",))

@@ -25,17 +25,15 @@ from collections.abc import Callable, Iterator
 from statistics import median
 from typing import NamedTuple
 
-from ...model.checked import DataFile
-from ...model.data_gaps import counting, following
-from ...model.data_listed import listed
-from ...model.data_names import SHARDS, Series, all_series, base, pattern_of, plain
-from ...model.data_words import LINES, about, the_same
-from ...model.evidence import Evidence
-from ...model.faults import incomplete
-from ...model.finding import Certainty, Finding, Remedy, Subject, Symptom
-from ...model.phrases import many, size
-from ...model.rule import rule
+from ...analysis.data_files import SHARDS, Series, all_series, base, incomplete, listed, pattern_of, plain
+from ...analysis.data_series import counting, following
+from ...analysis.data_wording import LINES, about, the_same
+from ...evidence import Evidence
+from ...evidence.data import DataFile
+from ...evidence.finding import Certainty, Finding, Remedy, Subject, Symptom
 from ...wording.printable import printable
+from ...wording.text import many, size
+from ..rule import rule
 
 SIBLINGS = 8  # fewer do not show what is usual
 FAR = 10.0  # times the middle deviation of the others, in logarithms: seven standard deviations

@@ -22,14 +22,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ...model.data_names import base
-from ...model.data_words import again, finding, named
-from ...model.evidence import Evidence
-from ...model.faults import Bad, bad
-from ...model.finding import Certainty, Finding, Remedy, Symptom
-from ...model.phrases import many
-from ...model.rule import rule
+from ...analysis.data_files import Bad, bad, base
+from ...analysis.data_wording import again, finding, named
+from ...evidence import Evidence
+from ...evidence.finding import Certainty, Finding, Remedy, Symptom
 from ...wording.printable import printable, quoted
+from ...wording.text import many
+from ..rule import rule
 from . import RAISED, SWALLOWED
 
 SORT = (

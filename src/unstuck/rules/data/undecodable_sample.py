@@ -21,12 +21,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ...model.data_words import finding, listed_out, listing, named, once_more
-from ...model.evidence import Evidence
-from ...model.faults import Bad, bad
-from ...model.finding import Certainty, Finding, Remedy, Symptom
-from ...model.phrases import many
-from ...model.rule import rule
+from ...analysis.data_files import Bad, bad
+from ...analysis.data_wording import finding, listed_out, listing, named, once_more
+from ...evidence import Evidence
+from ...evidence.finding import Certainty, Finding, Remedy, Symptom
+from ...wording.text import many
+from ..rule import rule
 from . import RAISED, SWALLOWED
 
 

@@ -22,15 +22,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ...model.data_texts import Column, all_blank
-from ...model.evidence import Evidence
-from ...model.feeding import gave_batches
-from ...model.phrases import line, many, short, who
-from ...model.recorded import Process
-from ...model.report import Certainty, Finding, Remedy, Subject, Symptom
-from ...model.rule import rule
-from ...model.sources import Source
+from ...analysis.data_series import Column, all_blank
+from ...analysis.first_batch import gave_batches
+from ...evidence import Evidence
+from ...evidence.finding import Certainty, Finding, Remedy, Subject, Symptom
+from ...evidence.loader import Source
+from ...evidence.process import Process
 from ...wording.printable import printable, quoted
+from ...wording.text import line, many, short, who
+from ..rule import rule
 from .rank_without_row_groups import OUTRANKED
 
 LOOKED = 8  # rows: fewer are an accident

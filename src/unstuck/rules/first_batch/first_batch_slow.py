@@ -28,17 +28,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ...model.evidence import Evidence
-from ...model.feeding import Feeding, filling, so_far
-from ...model.first_batch import First, first_batch
-from ...model.phrases import duration, line, many, percent, short, who
-from ...model.questions import host_of, loader_name
-from ...model.recorded import Process
-from ...model.report import Certainty, Finding, Remedy, Subject, Symptom
-from ...model.rule import rule
-from ...model.sources import Source
-from ...model.starving import fair_first
-from ...model.warming import Warming, advice, seen, warming, words
+from ...analysis.case import host_of, loader_name
+from ...analysis.cpu_contention import fair_first
+from ...analysis.first_batch import Feeding, First, Warming, advice, filling, first_batch, seen, so_far, warming, words
+from ...evidence import Evidence
+from ...evidence.finding import Certainty, Finding, Remedy, Subject, Symptom
+from ...evidence.loader import Source
+from ...evidence.process import Process
+from ...wording.text import duration, line, many, percent, short, who
+from ..rule import rule
 
 SECONDS = 10.0  # what somebody waits without a word before he begins to wonder
 SHARE = 0.5  # of the time since it was asked for: a long training does not care about its first minute

@@ -25,17 +25,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ...model.evidence import Evidence
-from ...model.feeding import Feeding, so_far
-from ...model.first_batch import First, first_batch
-from ...model.phrases import duration, line, many, percent, short, who
-from ...model.questions import host_of, is_users, loader_name
-from ...model.recorded import Loader, Process
-from ...model.report import Certainty, Finding, Remedy, Subject, Symptom
-from ...model.rule import rule
-from ...model.sources import Source
-from ...model.starving import fair_first
-from ...model.waiting import waiting
+from ...analysis.case import host_of, is_users, loader_name
+from ...analysis.cpu_contention import fair_first
+from ...analysis.first_batch import Feeding, First, first_batch, so_far
+from ...analysis.loading import waiting
+from ...evidence import Evidence
+from ...evidence.finding import Certainty, Finding, Remedy, Subject, Symptom
+from ...evidence.loader import Loader, Source
+from ...evidence.process import Process
+from ...wording.text import duration, line, many, percent, short, who
+from ..rule import rule
 
 OTHERS = 2  # batches after the first
 SECONDS = 5.0  # in all

@@ -24,17 +24,26 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ...model.doing import place
-from ...model.evidence import Evidence
-from ...model.feeding import gave_batches, so_far
-from ...model.look import Frame, Rounds, Seen, Stack
-from ...model.phrases import duration, many, percent, said, short, size, who
-from ...model.questions import user_line
-from ...model.recorded import Failure
-from ...model.report import Certainty, Finding, Remedy, Subject, Symptom
-from ...model.rounds import A_MINUTE, SETTLED, around, begun_again, goes_round, is_awaited, lines, only_computes
-from ...model.rule import rule
-from ...model.standing import main_stack, recorded, standing
+from ...analysis.case import user_line
+from ...analysis.endless_loops import (
+    A_MINUTE,
+    SETTLED,
+    around,
+    begun_again,
+    goes_round,
+    is_awaited,
+    lines,
+    only_computes,
+)
+from ...analysis.first_batch import gave_batches, so_far
+from ...analysis.stacks import place
+from ...analysis.standstill import main_stack, recorded, standing
+from ...evidence import Evidence
+from ...evidence.finding import Certainty, Finding, Remedy, Subject, Symptom
+from ...evidence.live import Frame, Rounds, Seen, Stack
+from ...evidence.process import Failure
+from ...wording.text import duration, many, percent, said, short, size, who
+from ..rule import rule
 
 LINES = 4  # that are told
 FILES = 3

@@ -24,14 +24,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ...model.doing import SCANNING, doing, place, user_frame
-from ...model.evidence import Evidence
-from ...model.feeding import gave_batches, so_far
-from ...model.look import Frame, Seen, Stack
-from ...model.phrases import duration, percent, short, who
-from ...model.report import Certainty, Finding, Remedy, Subject, Symptom
-from ...model.rule import rule
-from ...model.standing import computes, earlier, main_stack, recorded, standing
+from ...analysis.first_batch import gave_batches, so_far
+from ...analysis.stacks import SCANNING, doing, place, user_frame
+from ...analysis.standstill import computes, earlier, main_stack, recorded, standing
+from ...evidence import Evidence
+from ...evidence.finding import Certainty, Finding, Remedy, Subject, Symptom
+from ...evidence.live import Frame, Seen, Stack
+from ...wording.text import duration, percent, short, who
+from ..rule import rule
 
 EMPTY = ("[]", "()", "{}", "set()", "0")  # as a value is written; else the loop's own variable shows it
 GROWN = 1 << 18  # bytes: what an interpreter may take for itself in a second; a buffer that fills takes more

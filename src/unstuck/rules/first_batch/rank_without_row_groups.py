@@ -24,14 +24,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ...model.data_shares import FewGroups, few_groups
-from ...model.evidence import Evidence
-from ...model.feeding import gave_batches
-from ...model.phrases import many, short, who
-from ...model.recorded import Process
-from ...model.report import Certainty, Finding, Remedy, Subject, Symptom
-from ...model.rule import rule
+from ...analysis.first_batch import gave_batches
+from ...analysis.shards import FewGroups, few_groups
+from ...evidence import Evidence
+from ...evidence.finding import Certainty, Finding, Remedy, Subject, Symptom
+from ...evidence.process import Process
 from ...wording.printable import printable
+from ...wording.text import many, short, who
+from ..rule import rule
 
 ROUNDS = 20  # times each file was opened, on average: nobody looks at footers so often for their own sake
 OPENED = 100  # files in all

@@ -24,14 +24,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ...model.beginning import HeldBack
-from ...model.evidence import Evidence
-from ...model.phrases import duration, many, percent
-from ...model.questions import is_users, loader_name
-from ...model.recorded import Fetching, Loader
-from ...model.report import Certainty, Finding, Remedy, Subject, Symptom
-from ...model.rule import rule
-from ...model.waiting import fetching, lasted
+from ...analysis.case import is_users, loader_name
+from ...analysis.loading import fetching, lasted
+from ...evidence import Evidence
+from ...evidence.finding import Certainty, Finding, Remedy, Subject, Symptom
+from ...evidence.loader import Fetching, HeldBack, Loader
+from ...wording.text import duration, many, percent
+from ..rule import rule
 
 PASSES = 2  # once has to be paid for
 EACH = 2.0  # seconds a pass: what is shorter nobody minds

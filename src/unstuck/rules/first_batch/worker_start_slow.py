@@ -30,15 +30,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ...model.evidence import Evidence
-from ...model.phrases import duration, many, percent
-from ...model.questions import loader_name
-from ...model.recorded import Loader, Process
-from ...model.report import Certainty, Finding, Remedy, Subject, Symptom
-from ...model.rule import rule
-from ...model.starving import fair_run, fair_worker_start
-from ...model.waiting import lasted
-from ...model.worker_start import IMPORTING, MAKING, PREPARING, UNPACKING, WorkerStart, worker_start
+from ...analysis.case import loader_name
+from ...analysis.cpu_contention import fair_run, fair_worker_start
+from ...analysis.loading import IMPORTING, MAKING, PREPARING, UNPACKING, WorkerStart, lasted, worker_start
+from ...evidence import Evidence
+from ...evidence.finding import Certainty, Finding, Remedy, Subject, Symptom
+from ...evidence.loader import Loader
+from ...evidence.process import Process
+from ...wording.text import duration, many, percent
+from ..rule import rule
 
 LONG = 5.0  # seconds: importing torch alone takes a spawned worker two or three
 LIVE = 15.0  # seconds, of a run that goes on: the longer it will run, the less a start matters

@@ -25,20 +25,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ...model.alone import Alone
-from ...model.between import Call
-from ...model.doing import place, user_frame
-from ...model.evidence import Evidence
-from ...model.frameworks import TRANSFORMERS
-from ...model.hooks import Spent, Standing, alone_in_hook, hook_words, met_at, never_back, spent
-from ...model.phrases import duration, line, many, percent, short, who
-from ...model.places import Place
-from ...model.ranks import listed, told
-from ...model.recorded import Process
-from ...model.report import Certainty, Finding, Remedy, Subject, Symptom
-from ...model.rule import rule
-from ...model.speaking import framework_of
-from ...model.waiting import lasted
+from ...analysis.loading import lasted
+from ...analysis.ranks import listed, told
+from ...analysis.shares import Alone
+from ...analysis.side_work import HungHook, Spent, alone_in_hook, hook_words, hung_hook, met_at, spent
+from ...analysis.stacks import place, user_frame
+from ...evidence import Evidence
+from ...evidence.basics import Place
+from ...evidence.finding import Certainty, Finding, Remedy, Subject, Symptom
+from ...evidence.frameworks import TRANSFORMERS
+from ...evidence.loader import Call
+from ...evidence.process import Process
+from ...wording.settings import framework_of
+from ...wording.text import duration, line, many, percent, short, who
+from ..rule import rule
 
 EACH = 1.0  # seconds a call: what is shorter nobody notices
 SHARE = 0.15  # of the run: less is a price that people pay on purpose
@@ -61,7 +61,7 @@ MOST = 0.05  # of the run: what a hook may take without anybody minding
 )  # fmt: skip
 def check(evidence: Evidence) -> Iterator[Finding]:
     lonely = alone_in_hook(evidence)
-    stuck = never_back(evidence) if lonely is None else None
+    stuck = hung_hook(evidence) if lonely is None else None
     if lonely is not None:
         yield _alone(*lonely)
     elif stuck is not None:
@@ -119,7 +119,7 @@ def _less_often(one: Spent, hook: str, share: float) -> Remedy:
     )
 
 
-def _stands(evidence: Evidence, one: Standing) -> Finding:
+def _stands(evidence: Evidence, one: HungHook) -> Finding:
     owner, hook = hook_words(one.call.name)
     frame = user_frame(one.stack.calls)
     where = place(frame) or one.call.where

@@ -25,12 +25,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ...model.evidence import Evidence
-from ...model.phrases import duration, many, percent, short, who
-from ...model.report import Certainty, Finding, Remedy, Subject, Symptom
-from ...model.rule import rule
-from ...model.shard_errors import Met, Trouble, by_path, of_list, same, swallowed, trouble, usual
+from ...analysis.shards import Met, Trouble, by_path, of_list, same, swallowed, trouble, usual
+from ...evidence import Evidence
+from ...evidence.finding import Certainty, Finding, Remedy, Subject, Symptom
 from ...wording.printable import quoted
+from ...wording.text import duration, many, percent, short, who
+from ..rule import rule
 
 FEW = 0.001  # of the shards: who reads thousands and tells a handler to go on has decided so
 LAST = 1  # samples that still come after the error: the one before is handed on when the next is looked for

@@ -27,20 +27,19 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from ...model.between import Call
-from ...model.evidence import Evidence
-from ...model.gpu_use import BUSY, gpu_use
-from ...model.passes import each_once
-from ...model.phrases import duration, many, percent, short
-from ...model.places import Place
-from ...model.questions import loader_name
-from ...model.recorded import Loader, Process
-from ...model.report import Certainty, Finding, Remedy, Subject, Symptom
-from ...model.rule import rule
-from ...model.speaking import settings
-from ...model.stage_times import together
-from ...model.timing import Timing
-from ...model.waiting import fetching, waiting
+from ...analysis.case import loader_name
+from ...analysis.gpu import GPU_BUSY, gpu_use
+from ...analysis.loading import fetching, waiting
+from ...analysis.passes import each_once
+from ...analysis.stages import together
+from ...evidence import Evidence
+from ...evidence.basics import Place, Timing
+from ...evidence.finding import Certainty, Finding, Remedy, Subject, Symptom
+from ...evidence.loader import Call, Loader
+from ...evidence.process import Process
+from ...wording.settings import settings
+from ...wording.text import duration, many, percent, short
+from ..rule import rule
 
 READING = "rows through an indices mapping (datasets)"  # as the recording calls it
 ROWS, MAPPING = "rows", "indices mapping"
@@ -70,7 +69,7 @@ def _of_loader(evidence: Evidence, main: Process, loader: Loader) -> Finding | N
     if not fetched or reads.total < SHARE * fetched or not waiting(loader).matters:
         return None
     gpu = gpu_use(evidence, main)
-    if (gpu.busy or 0.0) >= BUSY or (loader.num_workers == 0 and len(main.fetching) > 1):
+    if (gpu.busy or 0.0) >= GPU_BUSY or (loader.num_workers == 0 and len(main.fetching) > 1):
         return None
     share, made = reads.total / fetched, _made(main)
     name = loader_name(loader)

@@ -26,16 +26,27 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ...model.culprit import Culprit, calls, culprit, found, state
-from ...model.doing import place, user_frame
-from ...model.evidence import Evidence
-from ...model.locks import in_thread_pool, is_python_lock, native_top, other_threads
-from ...model.look import Seen, Stack
-from ...model.phrases import many, short
-from ...model.report import Certainty, Finding, Remedy, Symptom
-from ...model.rule import rule
-from ...model.sources import Source
-from ...model.standing import children, idles, in_futex, main_stack, mains, nobody_else, standing
+from ...analysis.culprits import Culprit, calls, culprit, found, state
+from ...analysis.stacks import place, user_frame
+from ...analysis.standstill import (
+    children,
+    idles,
+    in_futex,
+    in_thread_pool,
+    is_python_lock,
+    main_stack,
+    mains,
+    native_top,
+    nobody_else,
+    other_threads,
+    standing,
+)
+from ...evidence import Evidence
+from ...evidence.finding import Certainty, Finding, Remedy, Symptom
+from ...evidence.live import Seen, Stack
+from ...evidence.loader import Source
+from ...wording.text import many, short
+from ..rule import rule
 
 WAITS, WORKS = "iflatmap_unordered", "_write_generator_to_queue"  # of datasets, in the parent and in each child
 PACKAGE = "/datasets/"

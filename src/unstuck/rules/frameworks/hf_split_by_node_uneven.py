@@ -24,19 +24,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ...model.evidence import Evidence
-from ...model.phrases import many, short
-from ...model.questions import loader_name
-from ...model.ranks import listed, told
-from ...model.recorded import Loader
-from ...model.report import Certainty, Finding, Remedy, Subject, Symptom
-from ...model.rule import rule
-from ...model.shards import Shards
-from ...model.shares import Share
-from ...model.speaking import in_words_of
-from ...model.streamed import DATASETS, streams_of
-from ...model.uneven import Apart, uneven
-from ...model.waiting import fetching
+from ...analysis.case import loader_name
+from ...analysis.loading import DATASETS, fetching, streams_of
+from ...analysis.ranks import listed, told
+from ...analysis.shares import Apart, Share, uneven
+from ...evidence import Evidence
+from ...evidence.finding import Certainty, Finding, Remedy, Subject, Symptom
+from ...evidence.loader import Loader, Shards
+from ...wording.settings import in_words_of
+from ...wording.text import many, short
+from ..rule import rule
 
 LEAVE_OUT = ("filter", "map", "take", "skip")  # steps after which a rank may have more or fewer samples than another
 

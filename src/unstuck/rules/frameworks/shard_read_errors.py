@@ -27,14 +27,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from ...model.evidence import Evidence
-from ...model.phrases import duration, line, many, percent, short, who
-from ...model.questions import is_users, loader_name
-from ...model.recorded import Process
-from ...model.report import Certainty, Finding, Remedy, Subject, Symptom
-from ...model.rule import rule
-from ...model.shard_errors import READERS, Met, Trouble, by_path, of_list, same, swallowed, trouble
+from ...analysis.case import is_users, loader_name
+from ...analysis.shards import READERS, Met, Trouble, by_path, of_list, same, swallowed, trouble
+from ...evidence import Evidence
+from ...evidence.finding import Certainty, Finding, Remedy, Subject, Symptom
+from ...evidence.process import Process
 from ...wording.printable import quoted
+from ...wording.text import duration, line, many, percent, short, who
+from ..rule import rule
 
 SHARDS = 0.001  # of the list: who reads thousands and tells a handler to go on has decided so
 SAMPLES = 0.05  # of what was read: a few bad samples are part of most datasets, and to leave them out is a decision

@@ -24,14 +24,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ...model.evidence import Evidence
-from ...model.frameworks import LIGHTNING, Framework
-from ...model.passes import each_once
-from ...model.phrases import many, short
-from ...model.questions import is_users, loader_name
-from ...model.recorded import Loader, Process
-from ...model.report import Certainty, Finding, Remedy, Subject, Symptom
-from ...model.rule import rule
+from ...analysis.case import is_users, loader_name
+from ...analysis.passes import each_once
+from ...evidence import Evidence
+from ...evidence.finding import Certainty, Finding, Remedy, Subject, Symptom
+from ...evidence.frameworks import LIGHTNING, Framework
+from ...evidence.loader import Loader
+from ...evidence.process import Process
+from ...wording.text import many, short
+from ..rule import rule
 
 
 @rule(

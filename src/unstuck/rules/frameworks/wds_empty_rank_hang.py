@@ -26,17 +26,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from ...model.crews import crews
-from ...model.evidence import Evidence
-from ...model.phrases import line, many, said, short
-from ...model.questions import loader_name
-from ...model.ranks import listed, told
-from ...model.recorded import Loader, Process
-from ...model.report import Certainty, Finding, Remedy, Subject, Symptom
-from ...model.rule import rule
-from ...model.shards import Shards
-from ...model.uneven import Apart, uneven
-from ...model.web_shards import WEBDATASET, crew_size, newest, readers
+from ...analysis.case import loader_name
+from ...analysis.passes import crews
+from ...analysis.ranks import listed, told
+from ...analysis.shards import WEBDATASET, crew_size, newest, readers
+from ...analysis.shares import Apart, uneven
+from ...evidence import Evidence
+from ...evidence.finding import Certainty, Finding, Remedy, Subject, Symptom
+from ...evidence.loader import Loader, Shards
+from ...evidence.process import Process
+from ...wording.text import line, many, said, short
+from ..rule import rule
 
 
 class Empty(NamedTuple):

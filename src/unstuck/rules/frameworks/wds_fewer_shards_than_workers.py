@@ -24,17 +24,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ...model.data_shares import ARCHIVES, TooFew, too_few
-from ...model.evidence import Evidence
-from ...model.phrases import line, many, said, short
-from ...model.questions import loader_name
-from ...model.recorded import Loader
-from ...model.report import Certainty, Finding, Remedy, Subject, Symptom
-from ...model.rule import rule
-from ...model.shards import Shards
-from ...model.speaking import settings
-from ...model.web_shards import Refused, crew_size, newest, refused
+from ...analysis.case import loader_name
+from ...analysis.shards import ARCHIVES, Refused, TooFew, crew_size, newest, refused, too_few
+from ...evidence import Evidence
+from ...evidence.finding import Certainty, Finding, Remedy, Subject, Symptom
+from ...evidence.loader import Loader, Shards
 from ...wording.printable import printable
+from ...wording.settings import settings
+from ...wording.text import line, many, said, short
+from ..rule import rule
 
 RAISES = "check_empty"
 

@@ -29,14 +29,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ...model.evidence import Evidence
-from ...model.phrases import line, many, said, short
-from ...model.questions import loader_name
-from ...model.ranks import listed
-from ...model.report import Certainty, Finding, Remedy, Subject, Symptom
-from ...model.rule import rule
-from ...model.same_data import Same, same_on_ranks
-from ...model.web_shards import SPLIT, Refused, crew_size, refused, without
+from ...analysis.case import loader_name
+from ...analysis.ranks import listed
+from ...analysis.shards import SPLIT, Refused, Same, crew_size, refused, same_on_ranks, without
+from ...evidence import Evidence
+from ...evidence.finding import Certainty, Finding, Remedy, Subject, Symptom
+from ...wording.text import line, many, said, short
+from ..rule import rule
 
 RAISES = "single_node_only"
 

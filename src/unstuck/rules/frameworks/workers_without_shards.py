@@ -26,19 +26,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ...model.data_shares import TABLES, TooFew, too_few
-from ...model.evidence import Evidence
-from ...model.gpu_use import BUSY, gpu_use
-from ...model.passes import each_once
-from ...model.phrases import many, percent
-from ...model.questions import host_of, loader_name
-from ...model.recorded import Loader, Process
-from ...model.report import Certainty, Finding, Remedy, Subject, Symptom
-from ...model.rule import rule
-from ...model.speaking import settings
-from ...model.streamed import Crew, computes, without_shards
-from ...model.waiting import fetching, waiting
+from ...analysis.case import host_of, loader_name
+from ...analysis.gpu import GPU_BUSY, gpu_use
+from ...analysis.loading import ShardlessCrew, computes, fetching, waiting, without_shards
+from ...analysis.passes import each_once
+from ...analysis.shards import TABLES, TooFew, too_few
+from ...evidence import Evidence
+from ...evidence.finding import Certainty, Finding, Remedy, Subject, Symptom
+from ...evidence.loader import Loader
+from ...evidence.process import Process
 from ...wording.printable import printable
+from ...wording.settings import settings
+from ...wording.text import many, percent
+from ..rule import rule
 
 INTERLEAVED = "interleave_datasets"
 SHOWN = 8  # workers that are named one by one
@@ -60,7 +60,7 @@ def check(evidence: Evidence) -> Iterator[Finding]:
 def _judge(evidence: Evidence, main: Process, loader: Loader) -> Finding | None:
     crew = without_shards(evidence, main, loader)
     gpu = gpu_use(evidence, main)
-    if crew is None or not waiting(loader).matters or (gpu.busy or 0.0) >= BUSY:
+    if crew is None or not waiting(loader).matters or (gpu.busy or 0.0) >= GPU_BUSY:
         return None
     first, count = crew.idle[0], len(crew.idle)
     return Finding(
@@ -80,11 +80,11 @@ def _judge(evidence: Evidence, main: Process, loader: Loader) -> Finding | None:
     )
 
 
-def _shards(crew: Crew) -> int:
+def _shards(crew: ShardlessCrew) -> int:
     return crew.shards.of_rank or len(crew.workers) - len(crew.idle)
 
 
-def _of_rank(crew: Crew) -> str:
+def _of_rank(crew: ShardlessCrew) -> str:
     ranks = crew.shards.ranks or 1
     if ranks == 1 or crew.shards.total is None:
         return ""
@@ -93,7 +93,7 @@ def _of_rank(crew: Crew) -> str:
     return f" {whose}" if every else f" {whose} ({crew.shards.total:,} in all)"
 
 
-def _seen(evidence: Evidence, crew: Crew) -> Iterator[str]:
+def _seen(evidence: Evidence, crew: ShardlessCrew) -> Iterator[str]:
     parts = [f"worker {one.worker}: {_mine(one)}" for one in crew.workers[:SHOWN]]
     yield f"shards of each worker: {', '.join(parts)}"
     samples = {one.pid: sum(each.samples for each in one.fetching) for one in crew.workers}
@@ -111,7 +111,7 @@ def _mine(worker: Process) -> str:
     return str(sum(one.mine or 0 for one in worker.shards))
 
 
-def _remedy(evidence: Evidence, crew: Crew) -> Remedy:
+def _remedy(evidence: Evidence, crew: ShardlessCrew) -> Remedy:
     shards, workers, ranks = _shards(crew), len(crew.workers), crew.shards.ranks or 1
     fewer = f"{settings(crew.loader, num_workers=shards)} loads as fast as now and needs less memory"
     host = host_of(evidence, crew.main)
@@ -123,7 +123,7 @@ def _remedy(evidence: Evidence, crew: Crew) -> Remedy:
     return Remedy(f"{_more(crew, workers * ranks)}, so that all {workers} workers load. Or {fewer}.")
 
 
-def _more(crew: Crew, wanted: int) -> str:
+def _more(crew: ShardlessCrew, wanted: int) -> str:
     """How more shards are had from this source."""
     steps = crew.shards.steps
     if INTERLEAVED in steps:

@@ -19,11 +19,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ...model.evidence import Evidence
-from ...model.phrases import duration, ending, signal_name, who
-from ...model.questions import newest_loader, reached
-from ...model.report import Certainty, Finding, Remedy, Symptom
-from ...model.rule import rule
+from ...analysis.case import newest_loader, reached
+from ...evidence import Evidence
+from ...evidence.finding import Certainty, Finding, Remedy, Symptom
+from ...wording.text import duration, ending, signal_name, who
+from ..rule import rule
 
 SHELL = 128
 LAST_SIGNAL = 64

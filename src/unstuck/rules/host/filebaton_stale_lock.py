@@ -19,15 +19,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ...model.culprit import calls, culprit, found
-from ...model.doing import BUILDING, doing
-from ...model.evidence import Evidence
-from ...model.look import Awaited, Seen
-from ...model.phrases import duration
-from ...model.report import Certainty, Finding, Remedy, Subject, Symptom
-from ...model.rule import rule
-from ...model.standing import LONG, main_stack
+from ...analysis.culprits import calls, culprit, found
+from ...analysis.stacks import BUILDING, doing
+from ...analysis.standstill import LONG, main_stack
+from ...evidence import Evidence
+from ...evidence.finding import Certainty, Finding, Remedy, Subject, Symptom
+from ...evidence.live import Awaited, Seen
 from ...wording.printable import quoted
+from ...wording.text import duration
+from ..rule import rule
 
 COMPILERS = (
     "ninja",

@@ -24,14 +24,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ...model.doing import place, user_frame
-from ...model.evidence import Evidence
-from ...model.gil import Held, called, held, native
-from ...model.phrases import duration, many, short, who
-from ...model.places import Place
-from ...model.report import Certainty, Finding, Remedy, Subject, Symptom
-from ...model.rule import rule
-from ...model.standing import recorded
+from ...analysis.gil import Held, called, held, native
+from ...analysis.stacks import place, user_frame
+from ...analysis.standstill import recorded
+from ...evidence import Evidence
+from ...evidence.basics import Place
+from ...evidence.finding import Certainty, Finding, Remedy, Subject, Symptom
+from ...wording.text import duration, many, short, who
+from ..rule import rule
 
 CALLS = 4  # native ones, of which the innermost are told
 

@@ -21,15 +21,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ...model.culprit import calls, culprit, found
-from ...model.doing import LOCK_FILE, doing
-from ...model.evidence import Evidence
-from ...model.look import Awaited
-from ...model.phrases import duration
-from ...model.report import Certainty, Finding, Remedy, Subject, Symptom
-from ...model.rule import rule
-from ...model.standing import LONG, main_stack
+from ...analysis.culprits import calls, culprit, found
+from ...analysis.stacks import LOCK_FILE, doing
+from ...analysis.standstill import LONG, main_stack
+from ...evidence import Evidence
+from ...evidence.finding import Certainty, Finding, Remedy, Subject, Symptom
+from ...evidence.live import Awaited
 from ...wording.printable import quoted
+from ...wording.text import duration
+from ..rule import rule
 
 
 @rule(

@@ -22,15 +22,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ...model.evidence import Evidence
-from ...model.first_dead import crashed_at
-from ...model.oom import told_of_kill
-from ...model.phrases import duration, line, short, signal_name, who
-from ...model.places import Place
-from ...model.questions import COMMAND, SIGKILL, host_of, newest_loader, reached, unrecorded_command
-from ...model.recorded import Process
-from ...model.report import Certainty, Finding, Remedy, Symptom
-from ...model.rule import rule
+from ...analysis.case import COMMAND, SIGKILL, host_of, newest_loader, reached, unrecorded_command
+from ...analysis.memory import told_of_kill
+from ...analysis.rank_deaths import crashed_at
+from ...evidence import Evidence
+from ...evidence.basics import Place
+from ...evidence.finding import Certainty, Finding, Remedy, Symptom
+from ...evidence.process import Process
+from ...wording.text import duration, line, short, signal_name, who
+from ..rule import rule
 
 FATAL = {-4, -5, -6, -7, -8, -11, -31, SIGKILL}
 

@@ -22,15 +22,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ...model.culprit import culprit, found, state
-from ...model.doing import EXITING, doing, place, user_frame
-from ...model.evidence import Evidence
-from ...model.look import Seen, Stack
-from ...model.phrases import line, many, short
-from ...model.progress import is_beside
-from ...model.report import Certainty, Finding, Remedy, Subject, Symptom
-from ...model.rule import rule
-from ...model.standing import LONG, children, idles, mains, moves, other_stacks
+from ...analysis.culprits import culprit, found, state
+from ...analysis.progress import is_beside
+from ...analysis.stacks import EXITING, doing, place, user_frame
+from ...analysis.standstill import LONG, children, idles, mains, moves, other_stacks
+from ...evidence import Evidence
+from ...evidence.finding import Certainty, Finding, Remedy, Subject, Symptom
+from ...evidence.live import Seen, Stack
+from ...wording.text import line, many, short
+from ..rule import rule
 
 
 @rule(

@@ -20,12 +20,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ...model.culprit import awaited, calls, culprit, found, state
-from ...model.evidence import Evidence
-from ...model.look import Awaited, Seen, Stack
-from ...model.report import Certainty, Finding, Remedy, Subject, Symptom
-from ...model.rule import rule
-from ...model.standing import LONG, main_stack
+from ...analysis.culprits import awaited, calls, culprit, found, state
+from ...analysis.standstill import LONG, main_stack
+from ...evidence import Evidence
+from ...evidence.finding import Certainty, Finding, Remedy, Subject, Symptom
+from ...evidence.live import Awaited, Seen, Stack
+from ..rule import rule
 
 STREAMS = {1: "its standard output", 2: "its standard error"}
 WRITING = ("write", "writev")

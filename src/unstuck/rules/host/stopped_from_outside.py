@@ -24,13 +24,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ...model.evidence import Evidence
-from ...model.first_dead import told_alone
-from ...model.phrases import duration, ending, signal_name
-from ...model.questions import newest_loader, reached
-from ...model.report import Certainty, Finding, Remedy, Symptom
-from ...model.rule import rule
-from ...model.stops import Covered, Stop, before_limit, checkpoint, coverage, covered, standstill, stop_of
+from ...analysis.case import newest_loader, reached
+from ...analysis.rank_deaths import told_alone
+from ...analysis.stops import Covered, Stop, before_limit, checkpoint, coverage, covered, standstill, stop_of
+from ...evidence import Evidence
+from ...evidence.finding import Certainty, Finding, Remedy, Symptom
+from ...wording.text import duration, ending, signal_name
+from ..rule import rule
 
 AT_THE_LIMIT = 60.0  # seconds: Slurm looks after its limits that often
 NEAR = 900.0  # seconds before the limit: signals that are asked for by --signal come in these

@@ -25,16 +25,11 @@ from collections.abc import Iterator
 
 import msgspec
 
-from ...model.culprit import awaited, calls, culprit, found, state
-from ...model.doing import OWN, doing, waits_for_user
-from ...model.evidence import Evidence
-from ...model.hooks import in_hook
-from ...model.look import Seen, Stack
-from ...model.phrases import duration
-from ...model.progress import helped, is_beside, is_reporter, pages_in, waits_for_answer, wraps
-from ...model.report import Certainty, Finding, Remedy, Symptom
-from ...model.rule import rule
-from ...model.standing import (
+from ...analysis.culprits import awaited, calls, culprit, found, state
+from ...analysis.progress import helped, is_beside, is_reporter, pages_in, waits_for_answer, wraps
+from ...analysis.side_work import in_hook
+from ...analysis.stacks import OWN, doing, waits_for_user
+from ...analysis.standstill import (
     LONG,
     asleep,
     descendants,
@@ -46,6 +41,11 @@ from ...model.standing import (
     same_place,
     same_sample,
 )
+from ...evidence import Evidence
+from ...evidence.finding import Certainty, Finding, Remedy, Symptom
+from ...evidence.live import Seen, Stack
+from ...wording.text import duration
+from ..rule import rule
 
 A_MINUTE = 60.0  # longer than anybody sleeps on purpose between two steps
 

@@ -23,16 +23,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ...model.evidence import Evidence
-from ...model.fatal import OWN_DECISION
-from ...model.late_errors import again, late, warned, with_setting
-from ...model.passes import EMPTY, raised_after_nothing
-from ...model.phrases import line, said, short, who
-from ...model.questions import STARTING, is_users, loader_name, newest_loader, reached, user_line
-from ...model.recorded import Failure, Process
-from ...model.report import Certainty, Finding, Remedy, Subject, Symptom
-from ...model.rule import rule
-from ...model.torch_errors import REMOTE_ERROR, errors_of
+from ...analysis.case import STARTING, is_users, loader_name, newest_loader, reached, user_line
+from ...analysis.failures import OWN_DECISION
+from ...analysis.passes import EMPTY, raised_after_nothing
+from ...analysis.torch_errors import REMOTE_ERROR, again, errors_of, late, warned, with_setting
+from ...evidence import Evidence
+from ...evidence.finding import Certainty, Finding, Remedy, Subject, Symptom
+from ...evidence.process import Failure, Process
+from ...wording.text import line, said, short, who
+from ..rule import rule
 
 
 @rule(explains=Symptom.CRASHED, certainty=Certainty.CERTAIN, needs=("recording",))

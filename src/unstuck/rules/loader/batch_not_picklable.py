@@ -25,14 +25,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from ...model.evidence import Evidence
-from ...model.node_loaders import is_of_nodes
-from ...model.phrases import duration, many, said, short, who
-from ...model.questions import loader_name
-from ...model.recorded import Failure, Loader, Process
-from ...model.report import Certainty, Finding, Remedy, Subject, Symptom
-from ...model.rule import rule
-from ...model.standing import LONG
+from ...analysis.case import loader_name
+from ...analysis.standstill import LONG
+from ...evidence import Evidence
+from ...evidence.finding import Certainty, Finding, Remedy, Subject, Symptom
+from ...evidence.loader import Loader
+from ...evidence.process import Failure, Process
+from ...wording.text import duration, many, said, short, who
+from ..rule import rule
+from ._torchdata import is_of_nodes
 
 WAITING = "waiting for a batch"
 TIMED_OUT = "DataLoader timed out after"  # torch's own words, where the loader has a timeout

@@ -25,14 +25,14 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 
-from ...model.evidence import Evidence
-from ...model.phrases import line, many, said
-from ...model.places import Place
-from ...model.questions import is_users, loader_name, user_line
-from ...model.raised import Raised, raised
-from ...model.recorded import Failure
-from ...model.report import Certainty, Finding, Remedy, Subject, Symptom
-from ...model.rule import rule
+from ...analysis.case import is_users, loader_name, user_line
+from ...analysis.failures import Raised, raised
+from ...evidence import Evidence
+from ...evidence.basics import Place
+from ...evidence.finding import Certainty, Finding, Remedy, Subject, Symptom
+from ...evidence.process import Failure
+from ...wording.text import line, many, said
+from ..rule import rule
 
 STACKED = "stack expects each tensor to be equal size"
 RESIZED = "Trying to resize storage that is not resizable"

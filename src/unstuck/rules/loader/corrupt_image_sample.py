@@ -25,19 +25,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ...model.data_names import base
-from ...model.data_words import finding, listed_out, once_more
-from ...model.data_words import place as place_of
-from ...model.decoding import UNIDENTIFIED, path_of, paths_of, undecoded
-from ...model.evidence import Evidence
-from ...model.faults import Bad, bad
-from ...model.phrases import line, many, said, short
-from ...model.questions import loader_name, user_line
-from ...model.raised import Raised
-from ...model.recorded import Failure
-from ...model.report import Certainty, Finding, Remedy, Subject, Symptom
-from ...model.rule import rule
+from ...analysis.case import loader_name, user_line
+from ...analysis.data_files import Bad, bad, base
+from ...analysis.data_wording import finding, listed_out, once_more
+from ...analysis.data_wording import place as place_of
+from ...analysis.failures import UNIDENTIFIED, Raised, path_of, paths_of, undecoded
+from ...evidence import Evidence
+from ...evidence.finding import Certainty, Finding, Remedy, Subject, Symptom
+from ...evidence.process import Failure
 from ...wording.printable import printable, quoted
+from ...wording.text import line, many, said, short
+from ..rule import rule
 
 SCAN = (
     r'exec("import sys, pathlib\nfrom PIL import Image\nfor f in pathlib.Path(sys.argv[1]).rglob(sys.argv[2]):'

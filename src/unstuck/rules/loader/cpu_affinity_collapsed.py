@@ -28,16 +28,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ...model.evidence import Evidence
-from ...model.phrases import many, percent
-from ...model.pinning import Pinned, pinned
-from ...model.processors import in_words
-from ...model.questions import host_of, loader_name, loaders_in_use
-from ...model.recorded import Loader, Process
-from ...model.report import Certainty, Finding, Remedy, Subject, Symptom
-from ...model.rule import rule
-from ...model.waiting import SECONDS, SHARE, Waiting, waiting
+from ...analysis.case import host_of, loader_name, loaders_in_use
+from ...analysis.loading import SECONDS, SHARE, Waiting, waiting
+from ...analysis.processors import Pinned, pinned
+from ...evidence import Evidence
+from ...evidence.finding import Certainty, Finding, Remedy, Subject, Symptom
+from ...evidence.loader import Loader
+from ...evidence.process import Process
 from ...wording.printable import quoted_line
+from ...wording.text import in_words, many, percent
+from ..rule import rule
 
 FEW = 2  # batches after the first
 WANTED = 1.2  # times the processors that they have: a little more than all is no loss

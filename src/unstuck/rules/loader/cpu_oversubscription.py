@@ -28,15 +28,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ...model.crowding import Crowd, crowds
-from ...model.evidence import Evidence
-from ...model.phrases import many, percent
-from ...model.questions import loader_name, loaders_in_use
-from ...model.recorded import Loader
-from ...model.report import Certainty, Finding, Remedy, Subject, Symptom
-from ...model.rule import rule
-from ...model.waiting import holds_up, waiting
+from ...analysis.case import loader_name, loaders_in_use
+from ...analysis.loading import holds_up, waiting
+from ...analysis.processors import Crowd, crowds
+from ...evidence import Evidence
+from ...evidence.finding import Certainty, Finding, Remedy, Subject, Symptom
+from ...evidence.loader import Loader
 from ...wording.printable import quoted_line
+from ...wording.text import many, percent
+from ..rule import rule
 
 BESIDE = 0.2  # of the processor time, used by threads beside the main one: a feeder thread uses far less
 QUEUED = 0.2  # of the time in which workers wanted to run, without a processor

@@ -24,15 +24,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from ...model.evidence import Evidence
-from ...model.fatal import fatal, raised_at
-from ...model.phrases import line, said, short, who
-from ...model.places import Place
-from ...model.questions import is_users, loader_name
-from ...model.raised import Raised
-from ...model.recorded import Failure
-from ...model.report import Certainty, Finding, Remedy, Subject, Symptom
-from ...model.rule import rule
+from ...analysis.case import is_users, loader_name
+from ...analysis.failures import Raised, fatal, raised_at
+from ...evidence import Evidence
+from ...evidence.basics import Place
+from ...evidence.finding import Certainty, Finding, Remedy, Subject, Symptom
+from ...evidence.process import Failure
+from ...wording.text import line, said, short, who
+from ..rule import rule
 
 TEXT = re.compile(r"Cannot re-initialize (\w+) in forked subprocess")
 CARRIED = re.compile(r"in DataLoader worker process (\d+)")

@@ -22,13 +22,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from ...model.evidence import Evidence
-from ...model.phrases import line, said, short, who
-from ...model.places import Place
-from ...model.questions import is_users, loader_name, newest_loader
-from ...model.recorded import Failure, Loader, Process
-from ...model.report import Certainty, Finding, Remedy, Subject, Symptom
-from ...model.rule import rule
+from ...analysis.case import is_users, loader_name, newest_loader
+from ...evidence import Evidence
+from ...evidence.basics import Place
+from ...evidence.finding import Certainty, Finding, Remedy, Subject, Symptom
+from ...evidence.loader import Loader
+from ...evidence.process import Failure, Process
+from ...wording.text import line, said, short, who
+from ..rule import rule
 
 WORDS = "daemonic processes are not allowed to have children"
 # Who asked for a process, by the file of a frame below the user's line: its name, and what does the same in threads.

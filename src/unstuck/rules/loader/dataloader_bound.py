@@ -39,27 +39,26 @@ from __future__ import annotations
 from collections.abc import Iterator
 from math import ceil
 
-from ...model.crowding import queueing
-from ...model.doing import FETCHING, WAITING
-from ...model.evidence import Evidence
-from ...model.gpu_use import BUSY, gpu_use
-from ...model.loops import Loop, loops
-from ...model.more_workers import ON_CORE, Room, advice, room, room_by_samples
-from ...model.node_loaders import is_of_nodes
-from ...model.node_loaders import remedy as remedy_of_nodes
-from ...model.node_loaders import why as why_of_nodes
-from ...model.oom import oom_killed
-from ...model.phrases import duration, line, many, percent, short
-from ...model.questions import is_users, loader_name, training_loaders
-from ...model.recorded import Fetching, Loader, Process
-from ...model.report import Certainty, Finding, Remedy, Subject, Symptom
-from ...model.rule import rule
-from ...model.spending import Time
-from ...model.stage_times import in_words
-from ...model.starving import fair_waiting, left_out
-from ...model.stripes import stripes
-from ...model.waiting import Spread, handing, on_core, spread
-from ...model.waiting import fetching as fetching_of
+from ...analysis.case import is_users, loader_name, training_loaders
+from ...analysis.cpu_contention import fair_waiting, left_out
+from ...analysis.gpu import GPU_BUSY, gpu_use
+from ...analysis.loading import Spread, handing, on_core, spread, stripes
+from ...analysis.loading import fetching as fetching_of
+from ...analysis.memory import oom_killed
+from ...analysis.processors import queueing
+from ...analysis.stacks import FETCHING, WAITING
+from ...analysis.stages import in_words
+from ...analysis.time_use import Loop, Time, loops
+from ...evidence import Evidence
+from ...evidence.finding import Certainty, Finding, Remedy, Subject, Symptom
+from ...evidence.loader import Fetching, Loader
+from ...evidence.process import Process
+from ...wording.text import duration, line, many, percent, short
+from ..rule import rule
+from ._torchdata import is_of_nodes
+from ._torchdata import remedy as remedy_of_nodes
+from ._torchdata import why as why_of_nodes
+from ._worker_count import ON_CORE, Room, advice, room, room_by_samples
 
 SHARE = 0.3  # a GPU kept busy less than 70 % of the time is the usual mark of a loader that does not keep up
 BATCHES = 10
@@ -83,7 +82,7 @@ def _recorded(evidence: Evidence) -> Iterator[Finding]:
         if loop.steps < BATCHES or loop.lasted < SECONDS or loop.share < SHARE or loop.waited < LONG * loop.steps:
             continue
         gpu = gpu_use(evidence, main)
-        if (gpu.busy or 0.0) >= BUSY:  # it still has work while the main thread waits for more
+        if (gpu.busy or 0.0) >= GPU_BUSY:  # it still has work while the main thread waits for more
             continue
         if oom_killed(evidence, [main, *evidence.workers_of(main, loader)]) is not None:
             continue  # more workers would take more memory: that there was too little comes first

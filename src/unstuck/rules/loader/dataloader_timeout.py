@@ -19,12 +19,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ...model.evidence import Evidence
-from ...model.phrases import duration, said, who
-from ...model.questions import newest_loader, user_line
-from ...model.recorded import Failure, Fetching, Process
-from ...model.report import Certainty, Finding, Remedy, Subject, Symptom
-from ...model.rule import rule
+from ...analysis.case import newest_loader, user_line
+from ...evidence import Evidence
+from ...evidence.finding import Certainty, Finding, Remedy, Subject, Symptom
+from ...evidence.loader import Fetching
+from ...evidence.process import Failure, Process
+from ...wording.text import duration, said, who
+from ..rule import rule
 
 WORDS = "DataLoader timed out after"  # torch's own, in every version since 0.3
 INSIDE = ("fetching", "loading a sample", "collating")

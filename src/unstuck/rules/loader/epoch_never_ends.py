@@ -24,12 +24,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from math import ceil
 
-from ...model.evidence import Evidence
-from ...model.phrases import many
-from ...model.questions import loader_name, training_loaders
-from ...model.recorded import Loader, Process
-from ...model.report import Certainty, Finding, Remedy, Symptom
-from ...model.rule import rule
+from ...analysis.case import loader_name, training_loaders
+from ...evidence import Evidence
+from ...evidence.finding import Certainty, Finding, Remedy, Symptom
+from ...evidence.loader import Loader
+from ...evidence.process import Process
+from ...wording.text import many
+from ..rule import rule
 
 MORE = 1.5  # times what was announced: a last, smaller batch of each worker is no endless epoch
 INTERRUPTED = (-2, -15)  # SIGINT, SIGTERM: what people send; SIGKILL is the kernel's too

@@ -23,15 +23,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ...model.descriptors import SHARED, listed, over_time, ran_out, spent_on
-from ...model.evidence import Evidence
-from ...model.phrases import duration, many, said, short, who
-from ...model.places import Place
-from ...model.questions import is_users, loader_name, user_line
-from ...model.raised import Raised
-from ...model.recorded import Loader
-from ...model.report import Certainty, Finding, Remedy, Subject, Symptom
-from ...model.rule import rule
+from ...analysis.case import is_users, loader_name, user_line
+from ...analysis.failures import SHARED, Raised, listed, over_time, ran_out, spent_on
+from ...evidence import Evidence
+from ...evidence.basics import Place
+from ...evidence.finding import Certainty, Finding, Remedy, Subject, Symptom
+from ...evidence.loader import Loader
+from ...wording.text import duration, many, said, short, who
+from ..rule import rule
 
 RAISE = "ulimit -n $(ulimit -Hn)"
 KEPT, ON_THEIR_WAY, OWN = "kept", "on their way", "own"

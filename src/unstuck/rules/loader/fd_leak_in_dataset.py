@@ -22,14 +22,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ...model.descriptors import OPENED, listed, over_time, ran_out, spent_on
-from ...model.evidence import Evidence
-from ...model.phrases import line, many, said, short, who
-from ...model.places import Place
-from ...model.questions import is_users, loader_name, user_line
-from ...model.raised import Raised
-from ...model.report import Certainty, Finding, Remedy, Subject, Symptom
-from ...model.rule import rule
+from ...analysis.case import is_users, loader_name, user_line
+from ...analysis.failures import OPENED, Raised, listed, over_time, ran_out, spent_on
+from ...evidence import Evidence
+from ...evidence.basics import Place
+from ...evidence.finding import Certainty, Finding, Remedy, Subject, Symptom
+from ...wording.text import line, many, said, short, who
+from ..rule import rule
 
 SHOWN = 3
 EACH = 0.1  # within this much of a whole number a sample, the number is said

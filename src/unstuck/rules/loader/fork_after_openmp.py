@@ -21,13 +21,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ...model.culprit import calls, culprit, found, state
-from ...model.evidence import Evidence
-from ...model.locks import in_thread_pool, native_top
-from ...model.look import Stack
-from ...model.report import Certainty, Finding, Remedy, Symptom
-from ...model.rule import rule
-from ...model.standing import LONG, idles, in_futex, main_stack, standing
+from ...analysis.culprits import calls, culprit, found, state
+from ...analysis.standstill import LONG, idles, in_futex, in_thread_pool, main_stack, native_top, standing
+from ...evidence import Evidence
+from ...evidence.finding import Certainty, Finding, Remedy, Symptom
+from ...evidence.live import Stack
+from ..rule import rule
 
 
 @rule(

@@ -24,12 +24,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ...model.culprit import calls, culprit, found, state
-from ...model.evidence import Evidence
-from ...model.locks import forked_into_a_wait, is_buffer_lock, is_python_lock, other_threads, same_lock
-from ...model.phrases import many
-from ...model.report import Certainty, Finding, Remedy, Symptom
-from ...model.rule import rule
+from ...analysis.culprits import calls, culprit, found, state
+from ...analysis.standstill import forked_into_a_wait, is_buffer_lock, is_python_lock, other_threads, same_lock
+from ...evidence import Evidence
+from ...evidence.finding import Certainty, Finding, Remedy, Symptom
+from ...wording.text import many
+from ..rule import rule
 
 
 @rule(

@@ -22,13 +22,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ...model.evidence import Evidence
-from ...model.phrases import duration, line, many, percent, short, size
-from ...model.questions import is_users, loader_name, loaders_in_use
-from ...model.recorded import Fetching, Handed, Loader
-from ...model.report import Certainty, Finding, Remedy, Subject, Symptom
-from ...model.rule import rule
-from ...model.waiting import fetching, handing, holds_up, typical, waiting
+from ...analysis.case import is_users, loader_name, loaders_in_use
+from ...analysis.loading import fetching, handing, holds_up, typical, waiting
+from ...evidence import Evidence
+from ...evidence.finding import Certainty, Finding, Remedy, Subject, Symptom
+from ...evidence.loader import Fetching, Handed, Loader
+from ...wording.text import duration, line, many, percent, short, size
+from ..rule import rule
 
 TIMES = 4  # memory over what is shown: below that, cloning gains less than it costs in thought
 MUCH = 1 << 20  # bytes: a copy of less takes less than handing over takes anyway

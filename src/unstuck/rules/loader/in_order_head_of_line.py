@@ -26,14 +26,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from math import ceil
 
-from ...model.evidence import Evidence
-from ...model.oom import oom_killed
-from ...model.phrases import duration, many, percent, short
-from ...model.questions import is_users, loader_name, training_loaders
-from ...model.recorded import Loader, Process, Spike
-from ...model.report import Certainty, Finding, Remedy, Subject, Symptom
-from ...model.rule import rule
-from ...model.speaking import settings
+from ...analysis.case import is_users, loader_name, training_loaders
+from ...analysis.memory import oom_killed
+from ...evidence import Evidence
+from ...evidence.finding import Certainty, Finding, Remedy, Subject, Symptom
+from ...evidence.loader import Loader, Spike
+from ...evidence.process import Process
+from ...wording.settings import settings
+from ...wording.text import duration, many, percent, short
+from ..rule import rule
 
 SHARE = 0.1  # of the loop's time: what takes less is not worth another order of batches
 SECONDS = 5.0  # of looping: below that, start-up effects are all there is

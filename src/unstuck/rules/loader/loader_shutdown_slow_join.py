@@ -21,16 +21,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ...model.culprit import culprit, found
-from ...model.doing import ENDING, doing, fetch_of, place, user_frame
-from ...model.evidence import Evidence
-from ...model.phrases import duration, many, short
-from ...model.questions import loader_name
-from ...model.recorded import Loader, Process
-from ...model.report import Certainty, Finding, Remedy, Symptom
-from ...model.rule import rule
-from ...model.standing import LONG, main_stack, mains, standing, workers
-from ...model.waiting import fetching
+from ...analysis.case import loader_name
+from ...analysis.culprits import culprit, found
+from ...analysis.loading import fetching
+from ...analysis.stacks import ENDING, doing, fetch_of, place, user_frame
+from ...analysis.standstill import LONG, main_stack, mains, standing, workers
+from ...evidence import Evidence
+from ...evidence.finding import Certainty, Finding, Remedy, Symptom
+from ...evidence.loader import Loader
+from ...evidence.process import Process
+from ...wording.text import duration, many, short
+from ..rule import rule
 
 JOIN = 5.0  # seconds for which torch waits for one worker
 LONGEST = 1.0  # seconds of a batch, from which on one may be what a worker was ended in

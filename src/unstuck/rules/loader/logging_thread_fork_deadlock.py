@@ -23,11 +23,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ...model.culprit import calls, culprit, found, state
-from ...model.evidence import Evidence
-from ...model.locks import forked_into_a_wait, is_buffer_lock, other_threads
-from ...model.report import Certainty, Finding, Remedy, Symptom
-from ...model.rule import rule
+from ...analysis.culprits import calls, culprit, found, state
+from ...analysis.standstill import forked_into_a_wait, is_buffer_lock, other_threads
+from ...evidence import Evidence
+from ...evidence.finding import Certainty, Finding, Remedy, Symptom
+from ..rule import rule
 
 
 @rule(

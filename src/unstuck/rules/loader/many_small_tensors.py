@@ -22,13 +22,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ...model.evidence import Evidence
-from ...model.phrases import duration, many, percent, size
-from ...model.questions import is_users, loader_name, loaders_in_use
-from ...model.recorded import Fetching, Handed, Loader
-from ...model.report import Certainty, Finding, Remedy, Subject, Symptom
-from ...model.rule import rule
-from ...model.waiting import fetching, handing, holds_up, typical, waiting
+from ...analysis.case import is_users, loader_name, loaders_in_use
+from ...analysis.loading import fetching, handing, holds_up, typical, waiting
+from ...evidence import Evidence
+from ...evidence.finding import Certainty, Finding, Remedy, Subject, Symptom
+from ...evidence.loader import Fetching, Handed, Loader
+from ...wording.text import duration, many, percent, size
+from ..rule import rule
 
 MANY = 100  # tensors a batch: at some 20 µs on either side, that is what a fast step takes
 SMALL = 64 << 10  # bytes each on average: of larger ones, copying takes longer than handing over

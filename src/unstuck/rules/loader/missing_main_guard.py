@@ -23,13 +23,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ...model.evidence import Evidence
-from ...model.phrases import ending, line, said, who
-from ...model.places import Place
-from ...model.questions import is_users, user_line
-from ...model.recorded import Failure, Process
-from ...model.report import Certainty, Finding, Remedy, Symptom
-from ...model.rule import rule
+from ...analysis.case import is_users, user_line
+from ...evidence import Evidence
+from ...evidence.basics import Place
+from ...evidence.finding import Certainty, Finding, Remedy, Symptom
+from ...evidence.process import Failure, Process
+from ...wording.text import ending, line, said, who
+from ..rule import rule
 
 BOOTSTRAPPING = "before the current process has finished its bootstrapping phase"
 CHOSEN = "context has already been set"  # multiprocessing.set_start_method, called again

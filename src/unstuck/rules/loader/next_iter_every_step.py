@@ -24,14 +24,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ...model.epochs import VALIDATION
-from ...model.evidence import Evidence
-from ...model.phrases import duration, many, percent
-from ...model.questions import loader_name
-from ...model.recorded import Loader, Process
-from ...model.report import Certainty, Finding, Remedy, Symptom
-from ...model.rule import rule
-from ...model.sampling import phases_of
+from ...analysis.case import loader_name
+from ...analysis.passes import phases_of
+from ...evidence import Evidence
+from ...evidence.epochs import VALIDATION
+from ...evidence.finding import Certainty, Finding, Remedy, Symptom
+from ...evidence.loader import Loader
+from ...evidence.process import Process
+from ...wording.text import duration, many, percent
+from ..rule import rule
 
 OFTEN = 10  # iterators: fewer may be a look at the data, or a few short validations
 SHARE = 0.2  # of the loop's time: below that it is bad style, not a slow run

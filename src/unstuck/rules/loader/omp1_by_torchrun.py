@@ -27,18 +27,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from ...model.crowding import Use, uses
-from ...model.evidence import Evidence, Host
-from ...model.passes import each_once
-from ...model.phrases import many, percent
-from ...model.pinning import idle_processors
-from ...model.questions import host_of, loader_name, loaders_in_use
-from ...model.recorded import Loader, Process
-from ...model.report import Certainty, Finding, Remedy, Subject, Symptom
-from ...model.rule import rule
-from ...model.threads import Shared
-from ...model.waiting import waiting
+from ...analysis.case import host_of, loader_name, loaders_in_use
+from ...analysis.loading import waiting
+from ...analysis.passes import each_once
+from ...analysis.processors import Use, idle_processors, uses
+from ...evidence import Evidence, Host
+from ...evidence.finding import Certainty, Finding, Remedy, Subject, Symptom
+from ...evidence.loader import Loader
+from ...evidence.process import Process, Shared
 from ...wording.printable import quoted_line
+from ...wording.text import many, percent
+from ..rule import rule
 
 VARIABLE = "OMP_NUM_THREADS"
 SHARED = 0.5  # of the loading that was looked at

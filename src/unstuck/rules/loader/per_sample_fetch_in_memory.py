@@ -26,14 +26,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ...model.evidence import Evidence
-from ...model.phrases import duration, many, percent, short
-from ...model.questions import is_users, loader_name, training_loaders
-from ...model.recorded import Fetching, Loader
-from ...model.report import Certainty, Finding, Remedy, Subject, Symptom
-from ...model.rule import rule
-from ...model.starving import fair_waiting
-from ...model.waiting import SECONDS, fetching
+from ...analysis.case import is_users, loader_name, training_loaders
+from ...analysis.cpu_contention import fair_waiting
+from ...analysis.loading import SECONDS, fetching
+from ...evidence import Evidence
+from ...evidence.finding import Certainty, Finding, Remedy, Subject, Symptom
+from ...evidence.loader import Fetching, Loader
+from ...wording.text import duration, many, percent, short
+from ..rule import rule
 
 SHARE = 0.5  # of the loop: fetching is what the run does most
 BATCHES = 100

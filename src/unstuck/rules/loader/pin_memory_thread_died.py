@@ -23,16 +23,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ...model.deaths import BROKEN
-from ...model.evidence import Evidence
-from ...model.fatal import PIN_THREAD_DIED, ended_by, pinning
-from ...model.late_errors import again, late, warned
-from ...model.phrases import line, many, said, short, who
-from ...model.questions import abnormal_worker_exits, is_users, loader_name, newest_loader, user_line
-from ...model.recorded import Failure, Loader, Process
-from ...model.report import Certainty, Finding, Remedy, Subject, Symptom
-from ...model.rule import rule
-from ...model.speaking import settings
+from ...analysis.case import abnormal_worker_exits, is_users, loader_name, newest_loader, user_line
+from ...analysis.failures import BROKEN, PIN_THREAD_DIED, ended_by, pinning
+from ...analysis.torch_errors import again, late, warned
+from ...evidence import Evidence
+from ...evidence.finding import Certainty, Finding, Remedy, Subject, Symptom
+from ...evidence.loader import Loader
+from ...evidence.process import Failure, Process
+from ...wording.settings import settings
+from ...wording.text import line, many, said, short, who
+from ..rule import rule
 
 NOTHING_CAME = "not enough values to unpack"  # an empty answer of a persistent worker: torch 1.7
 

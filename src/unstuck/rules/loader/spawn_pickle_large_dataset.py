@@ -24,13 +24,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ...model.evidence import Evidence
-from ...model.phrases import duration, many, percent, size
-from ...model.questions import host_of, loader_name
-from ...model.recorded import Loader, Process
-from ...model.report import Certainty, Finding, Remedy, Subject, Symptom
-from ...model.rule import rule
-from ...model.waiting import lasted
+from ...analysis.case import host_of, loader_name
+from ...analysis.loading import lasted
+from ...evidence import Evidence
+from ...evidence.finding import Certainty, Finding, Remedy, Subject, Symptom
+from ...evidence.loader import Loader
+from ...evidence.process import Process
+from ...wording.text import duration, many, percent, size
+from ..rule import rule
 
 METHODS = ("spawn", "forkserver")
 LARGE = 16 << 20  # bytes for a worker: code, settings and an index of files are less

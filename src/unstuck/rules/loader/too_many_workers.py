@@ -24,16 +24,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ...model.crowding import Crowd, crowds
-from ...model.evidence import Evidence
-from ...model.phrases import duration, many, percent
-from ...model.questions import loader_name, training_loaders
-from ...model.recorded import Loader, Process
-from ...model.report import Certainty, Finding, Remedy, Subject, Symptom
-from ...model.rule import rule
-from ...model.speaking import settings
-from ...model.starving import fair_waiting
-from ...model.waiting import waiting
+from ...analysis.case import loader_name, training_loaders
+from ...analysis.cpu_contention import fair_waiting
+from ...analysis.loading import waiting
+from ...analysis.processors import Crowd, crowds
+from ...evidence import Evidence
+from ...evidence.finding import Certainty, Finding, Remedy, Subject, Symptom
+from ...evidence.loader import Loader
+from ...evidence.process import Process
+from ...wording.settings import settings
+from ...wording.text import duration, many, percent
+from ..rule import rule
 
 WANTED = 0.5  # of a worker's time: one that sleeps more than that is in nobody's way
 QUEUED = 0.33  # of that: a few more workers than processors hide the moments in which one waits for a file

@@ -24,12 +24,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ...model.evidence import Evidence
-from ...model.phrases import line, many, said, who
-from ...model.questions import STARTING, loader_name, newest_loader, user_line
-from ...model.recorded import Failure, Loader, Process
-from ...model.report import Certainty, Finding, Remedy, Subject, Symptom
-from ...model.rule import rule
+from ...analysis.case import STARTING, loader_name, newest_loader, user_line
+from ...evidence import Evidence
+from ...evidence.finding import Certainty, Finding, Remedy, Subject, Symptom
+from ...evidence.loader import Loader
+from ...evidence.process import Failure, Process
+from ...wording.text import line, many, said, who
+from ..rule import rule
 
 SENDING = (
     "/multiprocessing/reduction.py",

@@ -24,14 +24,14 @@ from collections.abc import Iterator
 
 import msgspec
 
-from ...model.culprit import Culprit, awaited, calls, culprit, found, state
-from ...model.evidence import Evidence
-from ...model.look import Awaited, Holder, Seen
-from ...model.progress import pages_in
-from ...model.report import Certainty, Finding, Remedy, Subject, Symptom
-from ...model.rule import rule
-from ...model.standing import LONG, asleep, fetchers, idles, in_futex, moves
+from ...analysis.culprits import Culprit, awaited, calls, culprit, found, state
+from ...analysis.progress import pages_in
+from ...analysis.standstill import LONG, asleep, fetchers, idles, in_futex, moves
+from ...evidence import Evidence
+from ...evidence.finding import Certainty, Finding, Remedy, Subject, Symptom
+from ...evidence.live import Awaited, Holder, Seen
 from ...wording.printable import quoted
+from ..rule import rule
 
 A_MINUTE = 60.0  # seconds: longer than anybody pauses between two tries
 OUTSIDE = ("socket", "file", "other")  # a server or storage: it may only be slow

@@ -23,14 +23,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ...model.deaths import Death, worker_deaths
-from ...model.evidence import Evidence
-from ...model.phrases import duration, many, said, who
-from ...model.questions import is_users, loader_name
-from ...model.recorded import Failure
-from ...model.report import Certainty, Finding, Remedy, Subject, Symptom
-from ...model.rule import rule
+from ...analysis.case import is_users, loader_name
+from ...analysis.failures import Death, worker_deaths
+from ...evidence import Evidence
+from ...evidence.finding import Certainty, Finding, Remedy, Subject, Symptom
+from ...evidence.process import Failure
 from ...wording.printable import quoted
+from ...wording.text import duration, many, said, who
+from ..rule import rule
 
 CALLS = r"os\._exit|sys\.exit|\bexit\(|\bquit\(|SystemExit|\.terminate\("
 

@@ -23,15 +23,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ...model.evidence import Evidence
-from ...model.passes import each_once
-from ...model.phrases import duration, many, percent, short, who
-from ...model.questions import is_users, loader_name
-from ...model.recorded import Loader, Process
-from ...model.report import Certainty, Finding, Remedy, Subject, Symptom
-from ...model.rule import rule
-from ...model.streams import Crew, Stream, newest_crew
-from ...model.waiting import waiting
+from ...analysis.case import is_users, loader_name
+from ...analysis.loading import Crew, Stream, newest_crew, waiting
+from ...analysis.passes import each_once
+from ...evidence import Evidence
+from ...evidence.finding import Certainty, Finding, Remedy, Subject, Symptom
+from ...evidence.loader import Loader
+from ...evidence.process import Process
+from ...wording.text import duration, many, percent, short, who
+from ..rule import rule
 
 
 @rule(explains=Symptom.SLOW, certainty=Certainty.CERTAIN, needs=("recording",), outranks=("dataloader-bound",))

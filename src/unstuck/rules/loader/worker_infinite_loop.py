@@ -20,13 +20,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ...model.culprit import calls, culprit, found
-from ...model.evidence import Evidence
-from ...model.look import Seen
-from ...model.phrases import duration
-from ...model.report import Certainty, Finding, Remedy, Symptom
-from ...model.rule import rule
-from ...model.standing import LONG, computes, fetchers, fetching, gets_on, same_sample
+from ...analysis.culprits import calls, culprit, found
+from ...analysis.standstill import LONG, computes, fetchers, fetching, gets_on, same_sample
+from ...evidence import Evidence
+from ...evidence.finding import Certainty, Finding, Remedy, Symptom
+from ...evidence.live import Seen
+from ...wording.text import duration
+from ..rule import rule
 
 TIMES = 10  # of a usual sample: the factor of the stall clock
 FIRST = 60.0  # seconds, for a worker that has never finished a sample

@@ -21,13 +21,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ...model.evidence import Evidence
-from ...model.holding import held
-from ...model.oom import kills_at, told_of_kill
-from ...model.phrases import duration, who
-from ...model.questions import SIGKILL, abnormal_worker_exits, host_of, loader_name
-from ...model.report import Certainty, Finding, Remedy, Symptom
-from ...model.rule import rule
+from ...analysis.case import SIGKILL, abnormal_worker_exits, host_of, loader_name
+from ...analysis.memory import held, kills_at, told_of_kill
+from ...evidence import Evidence
+from ...evidence.finding import Certainty, Finding, Remedy, Symptom
+from ...wording.text import duration, who
+from ..rule import rule
 
 NOT_OOM = "It was not the kernel's OOM killer."
 MAYBE_OOM = "Whether it was the kernel's OOM killer cannot be told here."

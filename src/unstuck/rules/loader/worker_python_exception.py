@@ -22,16 +22,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ...model.evidence import Evidence, Owner
-from ...model.late_errors import again, late, warned
-from ...model.phrases import line, said, short, who
-from ...model.questions import loader_name, user_line
-from ...model.recorded import Failure, Process
-from ...model.report import Certainty, Finding, Remedy, Subject, Symptom
-from ...model.rule import rule
-from ...model.shard_errors import raised_over
-from ...model.shards import ShardError
+from ...analysis.case import loader_name, user_line
+from ...analysis.shards import raised_over
+from ...analysis.torch_errors import again, late, warned
+from ...evidence import Evidence, Owner
+from ...evidence.finding import Certainty, Finding, Remedy, Subject, Symptom
+from ...evidence.loader import ShardError
+from ...evidence.process import Failure, Process
 from ...wording.printable import quoted
+from ...wording.text import line, said, short, who
+from ..rule import rule
 
 RAISED = ("fetch", "init")
 

@@ -26,15 +26,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ...model.evidence import Evidence
-from ...model.phrases import duration, many, percent
-from ...model.questions import loader_name
-from ...model.recorded import Fetching, Loader, Process
-from ...model.report import Certainty, Finding, Remedy, Subject, Symptom
-from ...model.rule import rule
-from ...model.speaking import once, settings
-from ...model.starving import fair_loading, fair_making, fair_run, fair_start
-from ...model.waiting import fetching, lasted
+from ...analysis.case import loader_name
+from ...analysis.cpu_contention import fair_loading, fair_making, fair_run, fair_start
+from ...analysis.loading import fetching, lasted
+from ...evidence import Evidence
+from ...evidence.finding import Certainty, Finding, Remedy, Subject, Symptom
+from ...evidence.loader import Fetching, Loader
+from ...evidence.process import Process
+from ...wording.settings import once, settings
+from ...wording.text import duration, many, percent
+from ..rule import rule
 
 PASSES = 3  # the first has to be paid for anyhow, and one alone may be a coincidence
 LONG = 0.5  # seconds a pass: what is shorter nobody notices

@@ -24,14 +24,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ...model.deaths import Death, worker_deaths
-from ...model.evidence import Evidence
-from ...model.phrases import duration, line, many, short, signal_name, who
-from ...model.places import Place
-from ...model.questions import is_users, loader_name
-from ...model.report import Certainty, Finding, Remedy, Subject, Symptom
-from ...model.rule import rule
-from ...model.shared_memory import is_explained
+from ...analysis.case import is_users, loader_name
+from ...analysis.failures import Death, worker_deaths
+from ...analysis.shared_memory import is_explained
+from ...evidence import Evidence
+from ...evidence.basics import Place
+from ...evidence.finding import Certainty, Finding, Remedy, Subject, Symptom
+from ...wording.text import duration, line, many, short, signal_name, who
+from ..rule import rule
 
 SIGBUS, SIGABRT = -7, -6
 MEANING = {

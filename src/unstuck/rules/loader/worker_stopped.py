@@ -18,12 +18,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ...model.culprit import culprit, found, state
-from ...model.evidence import Evidence
-from ...model.look import FROZEN, Seen, Stack
-from ...model.report import Certainty, Finding, Remedy, Symptom
-from ...model.rule import rule
-from ...model.standing import LONG, main_stack, standing
+from ...analysis.culprits import culprit, found, state
+from ...analysis.standstill import LONG, main_stack, standing
+from ...evidence import Evidence
+from ...evidence.finding import Certainty, Finding, Remedy, Symptom
+from ...evidence.live import FROZEN, Seen, Stack
+from ..rule import rule
 
 ROLES = ("main", "worker", "child", "launcher")
 

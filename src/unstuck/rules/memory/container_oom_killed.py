@@ -22,11 +22,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ...model.evidence import Evidence, Sample
-from ...model.oom import kills_at_the_end
-from ...model.phrases import duration, size, who
-from ...model.report import Certainty, Finding, Remedy, Symptom
-from ...model.rule import rule
+from ...analysis.memory import kills_at_the_end
+from ...evidence import Evidence, Sample
+from ...evidence.finding import Certainty, Finding, Remedy, Symptom
+from ...wording.text import duration, size, who
+from ..rule import rule
 
 NEARLY_FULL = 0.95  # the watcher looks twice a second: the last steps to the limit may fall between two looks
 

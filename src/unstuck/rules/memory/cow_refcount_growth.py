@@ -29,16 +29,15 @@ from collections.abc import Iterator
 from itertools import pairwise
 from typing import NamedTuple
 
-from ...model.evidence import Evidence, Host
-from ...model.fitting import COMFORTABLE, limit_of
-from ...model.growing import Climb, climb, copied, looks_at, meets, room
-from ...model.oom import Killed, oom_killed
-from ...model.phrases import duration, ending, many, size, who
-from ...model.questions import SIGKILL, ended_well, host_of, loader_name
-from ...model.recorded import Loader, Process
-from ...model.report import Certainty, Finding, Remedy, Subject, Symptom
-from ...model.rule import rule
-from ...model.speaking import settings
+from ...analysis.case import SIGKILL, ended_well, host_of, loader_name
+from ...analysis.memory import COMFORTABLE, Climb, Killed, climb, copied, limit_of, looks_at, meets, oom_killed, room
+from ...evidence import Evidence, Host
+from ...evidence.finding import Certainty, Finding, Remedy, Subject, Symptom
+from ...evidence.loader import Loader
+from ...evidence.process import Process
+from ...wording.settings import settings
+from ...wording.text import duration, ending, many, size, who
+from ..rule import rule
 
 ITEMS = 100_000  # Python objects: fewer take some megabytes at the most
 MUCH = 64 << 20  # bytes of growth in one worker: less is what any worker copies of the interpreter

@@ -23,17 +23,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ...model.evidence import Evidence
-from ...model.fatal import PINNING, fatal, raised_at
-from ...model.gpu_memory import Shortage, is_out_of_memory, shortage
-from ...model.phrases import line, many, said, short, size, who
-from ...model.questions import loader_name
-from ...model.raised import Raised
-from ...model.recorded import Failure, Loader
-from ...model.report import Certainty, Finding, Remedy, Symptom
-from ...model.rule import rule
-from ...model.speaking import in_words_of, settings
+from ...analysis.case import loader_name
+from ...analysis.failures import PINNING, Raised, fatal, raised_at
+from ...analysis.torch_errors import Shortage, is_out_of_memory, shortage
+from ...evidence import Evidence
+from ...evidence.finding import Certainty, Finding, Remedy, Symptom
+from ...evidence.loader import Loader
+from ...evidence.process import Failure
 from ...wording.printable import quoted_line
+from ...wording.settings import in_words_of, settings
+from ...wording.text import line, many, said, short, size, who
+from ..rule import rule
 
 FEW = 1  # batches: whoever fails that early does not fail because something grows
 

@@ -25,15 +25,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import pairwise
 
-from ...model.evidence import Evidence
-from ...model.growing import Climb, climb, looks_at, meets, room
-from ...model.oom import oom_killed
-from ...model.phrases import duration, short, size
-from ...model.questions import ended_well, host_of
-from ...model.recorded import Process
-from ...model.report import Certainty, Finding, Remedy, Symptom
-from ...model.rule import rule
-from ...model.told import Graph
+from ...analysis.case import ended_well, host_of
+from ...analysis.memory import Climb, climb, looks_at, meets, oom_killed, room
+from ...evidence import Evidence
+from ...evidence.finding import Certainty, Finding, Remedy, Symptom
+from ...evidence.process import Graph, Process
+from ...wording.text import duration, short, size
+from ..rule import rule
 
 ALONG = 0.8  # of the steps' growth: a graph that is kept for each step grows as they do
 LOOKS = 2  # counts: steps have doubled between them

@@ -24,14 +24,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ...model.evidence import Evidence, Host
-from ...model.growing import looks_at
-from ...model.oom import kills_at
-from ...model.phrases import duration, ending, size, who
-from ...model.questions import COMMAND, SIGKILL, host_of, unrecorded_command
-from ...model.recorded import Process
-from ...model.report import Certainty, Finding, Remedy, Symptom
-from ...model.rule import rule
+from ...analysis.case import COMMAND, SIGKILL, host_of, unrecorded_command
+from ...analysis.memory import kills_at, looks_at
+from ...evidence import Evidence, Host
+from ...evidence.finding import Certainty, Finding, Remedy, Symptom
+from ...evidence.process import Process
+from ...wording.text import duration, ending, size, who
+from ..rule import rule
 
 SHELL_KILLED = 137  # 128 + SIGKILL
 

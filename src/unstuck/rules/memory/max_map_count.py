@@ -23,14 +23,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from ...model.evidence import Evidence
-from ...model.fatal import fatal
-from ...model.phrases import line, many, said, short, size, who
-from ...model.questions import host_of, is_users, loader_name, user_line
-from ...model.raised import Raised
-from ...model.recorded import Failure
-from ...model.report import Certainty, Finding, Remedy, Subject, Symptom
-from ...model.rule import rule
+from ...analysis.case import host_of, is_users, loader_name, user_line
+from ...analysis.failures import Raised, fatal
+from ...evidence import Evidence
+from ...evidence.finding import Certainty, Finding, Remedy, Subject, Symptom
+from ...evidence.process import Failure
+from ...wording.text import line, many, said, short, size, who
+from ..rule import rule
 
 # Some mappings are given back on the way out of the exception: a few, of many thousands.
 NEARLY = 0.98

@@ -26,13 +26,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from ...model.evidence import Evidence, Host, Memory, Sample
-from ...model.phrases import duration, many, percent, size
-from ...model.questions import host_of, is_users, loader_name, training_loaders
-from ...model.recorded import Loader, Process
-from ...model.report import Certainty, Finding, Remedy, Subject, Symptom
-from ...model.rule import rule
-from ...model.waiting import waiting
+from ...analysis.case import host_of, is_users, loader_name, training_loaders
+from ...analysis.loading import waiting
+from ...evidence import Evidence, Host, Memory, Sample
+from ...evidence.finding import Certainty, Finding, Remedy, Subject, Symptom
+from ...evidence.loader import Loader
+from ...evidence.process import Process
+from ...wording.text import duration, many, percent, size
+from ..rule import rule
 
 AGAIN = 0.5  # of what is read after the first pass: the cache is of little use
 MUCH = 64 << 20  # bytes from the disk after the first pass: less is logs, checkpoints and code

@@ -26,14 +26,14 @@ from collections.abc import Iterator
 
 import msgspec
 
-from ...model.deaths import Death, worker_deaths
-from ...model.evidence import Evidence, Owner
-from ...model.phrases import duration, line, many, said, size, who
-from ...model.recorded import Process
-from ...model.report import Certainty, Finding, Remedy, Subject, Symptom
-from ...model.rule import rule
-from ...model.shared_memory import is_refused, seen_full, size_of, too_small_for
-from ...model.speaking import settings
+from ...analysis.failures import Death, worker_deaths
+from ...analysis.shared_memory import is_refused, seen_full, size_of, too_small_for
+from ...evidence import Evidence, Owner
+from ...evidence.finding import Certainty, Finding, Remedy, Subject, Symptom
+from ...evidence.process import Process
+from ...wording.settings import settings
+from ...wording.text import duration, line, many, said, size, who
+from ..rule import rule
 
 DOCKER_DEFAULT = 64 << 20
 

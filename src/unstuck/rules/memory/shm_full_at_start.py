@@ -24,15 +24,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ...model.evidence import Evidence
-from ...model.fatal import fatal
-from ...model.phrases import duration, many, said, size, who
-from ...model.questions import STARTING, loader_name
-from ...model.raised import Raised
-from ...model.recorded import Failure, ShmFile
-from ...model.report import Certainty, Finding, Remedy, Subject, Symptom
-from ...model.rule import rule
+from ...analysis.case import STARTING, loader_name
+from ...analysis.failures import Raised, fatal
+from ...evidence import Evidence
+from ...evidence.finding import Certainty, Finding, Remedy, Subject, Symptom
+from ...evidence.process import Failure, ShmFile
 from ...wording.printable import quoted_line
+from ...wording.text import duration, many, said, size, who
+from ..rule import rule
 
 SEMAPHORES = "/multiprocessing/synchronize.py"
 NO_SPACE = ("No space left on device", "[Errno 28]")

@@ -28,16 +28,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ...model.evidence import Evidence, Host
-from ...model.fitting import COMFORTABLE, Large, Needs, in_hand, kept, needs_of
-from ...model.holding import held
-from ...model.oom import kills_at
-from ...model.phrases import duration, ending, many, size, who
-from ...model.questions import SIGKILL, abnormal_worker_exits, host_of
-from ...model.recorded import Loader, Process
-from ...model.report import Certainty, Finding, Remedy, Subject, Symptom
-from ...model.rule import rule
-from ...model.speaking import settings
+from ...analysis.case import SIGKILL, abnormal_worker_exits, host_of
+from ...analysis.memory import COMFORTABLE, Large, Needs, held, in_hand, kept, kills_at, needs_of
+from ...evidence import Evidence, Host
+from ...evidence.finding import Certainty, Finding, Remedy, Subject, Symptom
+from ...evidence.loader import Loader
+from ...evidence.process import Process
+from ...wording.settings import settings
+from ...wording.text import duration, ending, many, size, who
+from ..rule import rule
 
 PREFETCH = 2  # torch's default
 

@@ -26,14 +26,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ...model.distributed import Prepared
-from ...model.evidence import Evidence
-from ...model.phrases import many, said, short, who
-from ...model.prepared import will_fail
-from ...model.questions import user_line
-from ...model.recorded import Failure, Process
-from ...model.report import Certainty, Finding, Remedy, Subject, Symptom
-from ...model.rule import rule
+from ...analysis.case import user_line
+from ...analysis.shares import will_fail
+from ...evidence import Evidence
+from ...evidence.distributed import Prepared
+from ...evidence.finding import Certainty, Finding, Remedy, Subject, Symptom
+from ...evidence.process import Failure, Process
+from ...wording.text import many, said, short, who
+from ..rule import rule
 
 RAISED = ("TypeError", "AttributeError")  # the second: older versions, already while they prepare
 

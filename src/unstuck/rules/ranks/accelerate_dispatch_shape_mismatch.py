@@ -25,15 +25,16 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from ...model.distributed import Prepared
-from ...model.evidence import Evidence
-from ...model.phrases import many, short, who
-from ...model.prepared import is_dispatched
-from ...model.questions import loader_name, newest_loader, user_line
-from ...model.recorded import Failure, Loader, Process
-from ...model.report import Certainty, Finding, Remedy, Subject, Symptom
-from ...model.rule import rule
-from ...model.speaking import in_words_of
+from ...analysis.case import loader_name, newest_loader, user_line
+from ...analysis.shares import is_dispatched
+from ...evidence import Evidence
+from ...evidence.distributed import Prepared
+from ...evidence.finding import Certainty, Finding, Remedy, Subject, Symptom
+from ...evidence.loader import Loader
+from ...evidence.process import Failure, Process
+from ...wording.settings import in_words_of
+from ...wording.text import many, short, who
+from ..rule import rule
 
 JOINS = "accelerate/data_loader.py", "_fetch_batches"  # accelerate's file and function, since 0.5
 DIFFERENT = ("Sizes of tensors must match", "batches of different size")  # torch's words, and accelerate's

@@ -26,17 +26,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ...model.crowding import crowds
-from ...model.distributed import Prepared
-from ...model.evidence import Evidence
-from ...model.phrases import duration, many, percent, short
-from ...model.prepared import is_dispatched
-from ...model.questions import is_users, loader_name
-from ...model.recorded import Loader, Process
-from ...model.report import Certainty, Finding, Remedy, Subject, Symptom
-from ...model.rule import rule
-from ...model.starving import fair_waiting
-from ...model.waiting import Waiting, fetching
+from ...analysis.case import is_users, loader_name
+from ...analysis.cpu_contention import fair_waiting
+from ...analysis.loading import Waiting, fetching
+from ...analysis.processors import crowds
+from ...analysis.shares import is_dispatched
+from ...evidence import Evidence
+from ...evidence.distributed import Prepared
+from ...evidence.finding import Certainty, Finding, Remedy, Subject, Symptom
+from ...evidence.loader import Loader
+from ...evidence.process import Process
+from ...wording.text import duration, many, percent, short
+from ..rule import rule
 
 QUEUED = 0.33  # of the time in which rank 0's workers wanted to run: then processors are what is missing
 LONG = 0.002  # seconds of waiting for each batch: below that, sending it costs as much

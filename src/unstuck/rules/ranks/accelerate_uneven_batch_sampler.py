@@ -32,14 +32,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from ...model.evidence import Evidence
-from ...model.parting import line_of
-from ...model.phrases import many, short
-from ...model.prepared import BETWEEN, Part, is_dispatched, together
-from ...model.questions import loader_name, newest_loader
-from ...model.ranks import Stand, listed, lost_a_peer, stand, timed_out, told
-from ...model.report import Certainty, Finding, Remedy, Subject, Symptom
-from ...model.rule import rule
+from ...analysis.case import loader_name, newest_loader
+from ...analysis.collectives import line_of
+from ...analysis.ranks import Stand, listed, lost_a_peer, stand, timed_out, told
+from ...analysis.shares import BETWEEN, Part, is_dispatched, prepared_together
+from ...evidence import Evidence
+from ...evidence.finding import Certainty, Finding, Remedy, Subject, Symptom
+from ...wording.text import many, short
+from ..rule import rule
 
 JOIN = "Join"  # the span that it is
 IN_LOOP = ("backward", "forward")  # calls of a DistributedDataParallel model
@@ -75,7 +75,7 @@ class Dealt(NamedTuple):
 
 @rule(explains=Symptom.STUCK, certainty=Certainty.CERTAIN, needs=("recording",), outranks=OUTRANKED, foretells=True)
 def check(evidence: Evidence) -> Iterator[Finding]:
-    for parts in together(evidence):
+    for parts in prepared_together(evidence):
         dealt = _dealt(parts)
         if dealt is None:
             continue

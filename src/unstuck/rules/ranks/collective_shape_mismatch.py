@@ -26,16 +26,16 @@ from collections.abc import Iterator
 
 import msgspec
 
-from ...model.evidence import Evidence
-from ...model.first_dead import GAVE_UP, KILLED, PARTNER_GONE, Death, deaths
-from ...model.mismatch import DDP, Had, brought, differing, least, said_by_torch, shape
-from ...model.phrases import duration, line, many, said, short, who
-from ...model.places import Place
-from ...model.questions import newest_loader
-from ...model.ranks import waiting
-from ...model.recorded import Process
-from ...model.report import Certainty, Finding, Remedy, Subject, Symptom
-from ...model.rule import rule
+from ...analysis.case import newest_loader
+from ...analysis.collectives import DDP, Had, brought, differing, least, said_by_torch, shape
+from ...analysis.rank_deaths import GAVE_UP, KILLED, PARTNER_GONE, Death, deaths
+from ...analysis.ranks import waiting
+from ...evidence import Evidence
+from ...evidence.basics import Place
+from ...evidence.finding import Certainty, Finding, Remedy, Subject, Symptom
+from ...evidence.process import Process
+from ...wording.text import duration, line, many, said, short, who
+from ..rule import rule
 
 SIGABRT = -6
 COLLECTIVES = "torch/distributed/distributed_c10d.py"

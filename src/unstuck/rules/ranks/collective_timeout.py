@@ -27,13 +27,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ...model.evidence import Evidence
-from ...model.missing import Absent, Wait, timed_out
-from ...model.phrases import duration, line, said, short, who
-from ...model.ranks import listed
-from ...model.report import Certainty, Finding, Remedy, Subject, Symptom
-from ...model.rule import rule
-from ...model.speaking import in_words_of
+from ...analysis.rank_waits import Absent, Wait, timed_out
+from ...analysis.ranks import listed
+from ...evidence import Evidence
+from ...evidence.finding import Certainty, Finding, Remedy, Subject, Symptom
+from ...wording.settings import in_words_of
+from ...wording.text import duration, line, said, short, who
+from ..rule import rule
 
 
 @rule(

@@ -22,14 +22,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ...model.doing import user_frame
-from ...model.evidence import Evidence
-from ...model.phrases import duration
-from ...model.ranks import Stand, listed, stand, told, unfinished
-from ...model.report import Certainty, Finding, Remedy, Symptom
-from ...model.rule import rule
-from ...model.standing import LONG, standing
+from ...analysis.ranks import Stand, listed, stand, told, unfinished
+from ...analysis.stacks import user_frame
+from ...analysis.standstill import LONG, standing
+from ...evidence import Evidence
+from ...evidence.finding import Certainty, Finding, Remedy, Symptom
 from ...wording.printable import quoted_line
+from ...wording.text import duration
+from ..rule import rule
 
 TORCH = "/torch/"
 Way = tuple[tuple[str, int, str], ...]

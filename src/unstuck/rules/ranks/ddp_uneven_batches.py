@@ -28,19 +28,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ...model.evidence import Evidence
-from ...model.hooks import hook_of
-from ...model.lengths_apart import lengths_apart
-from ...model.phrases import duration, many, short
-from ...model.questions import loader_name
-from ...model.ranks import listed, told
-from ...model.report import Certainty, Finding, Remedy, Subject, Symptom
-from ...model.rule import rule
-from ...model.shares import Share
-from ...model.speaking import framework_of, in_words_of
-from ...model.trainer_stacks import Parted, parted_in_trainer
-from ...model.uneven import Apart, uneven
+from ...analysis.case import loader_name
+from ...analysis.ranks import listed, told
+from ...analysis.shares import Apart, Share, lengths_apart, uneven
+from ...analysis.side_work import hook_of
+from ...evidence import Evidence
+from ...evidence.finding import Certainty, Finding, Remedy, Subject, Symptom
 from ...wording.printable import quoted_line
+from ...wording.settings import framework_of, in_words_of
+from ...wording.text import duration, many, short
+from ..rule import rule
+from ._trainer_stacks import Parted, parted_in_trainer
 
 
 @rule(

@@ -25,14 +25,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from ...model.evidence import Evidence
-from ...model.first_dead import GAVE_UP, PARTNER_GONE, TOLD_TO_GO, Death, deaths
-from ...model.phrases import duration, line, many, short, who
-from ...model.ranks import listed
-from ...model.recorded import Failure, Process
-from ...model.report import Certainty, Finding, Remedy, Subject, Symptom
-from ...model.rule import rule
-from ...model.speaking import in_words_of
+from ...analysis.rank_deaths import GAVE_UP, PARTNER_GONE, TOLD_TO_GO, Death, deaths
+from ...analysis.ranks import listed
+from ...evidence import Evidence
+from ...evidence.finding import Certainty, Finding, Remedy, Subject, Symptom
+from ...evidence.process import Failure, Process
+from ...wording.settings import in_words_of
+from ...wording.text import duration, line, many, short, who
+from ..rule import rule
 
 SAYS = "Expected to have finished reduction in the prior iteration"
 INDICES = re.compile(r"did not receive grad for rank \d+: ([\d ]+)")

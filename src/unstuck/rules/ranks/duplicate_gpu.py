@@ -22,15 +22,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from ...model.evidence import Evidence
-from ...model.fatal import ended_by
-from ...model.phrases import line, who
-from ...model.questions import user_line
-from ...model.ranks import listed
-from ...model.recorded import Failure, Process
-from ...model.report import Certainty, Finding, Remedy, Subject, Symptom
-from ...model.rule import rule
-from ...model.torch_errors import TorchError, errors_of
+from ...analysis.case import user_line
+from ...analysis.failures import ended_by
+from ...analysis.ranks import listed
+from ...analysis.torch_errors import TorchError, errors_of
+from ...evidence import Evidence
+from ...evidence.finding import Certainty, Finding, Remedy, Subject, Symptom
+from ...evidence.process import Failure, Process
+from ...wording.text import line, who
+from ..rule import rule
 
 
 class Refused(NamedTuple):

@@ -30,19 +30,19 @@ from collections.abc import Iterator
 from math import ceil
 from typing import NamedTuple
 
-from ...model.busy import Work, work
-from ...model.distributed import Span
-from ...model.doing import place, user_frame
-from ...model.evidence import Evidence
-from ...model.first_dead import BY_ITSELF, FINISHED, Death, deaths
-from ...model.missing import timed_out
-from ...model.phrases import duration, line, many, said, short, size, who
-from ...model.places import Place
-from ...model.ranks import TOGETHER, listed
-from ...model.recorded import Process
-from ...model.report import Certainty, Finding, Remedy, Subject, Symptom
-from ...model.rule import rule
-from ...model.standing import main_stack
+from ...analysis.rank_deaths import BY_ITSELF, FINISHED, Death, deaths
+from ...analysis.rank_waits import timed_out
+from ...analysis.ranks import TOGETHER, listed
+from ...analysis.stacks import place, user_frame
+from ...analysis.standstill import main_stack
+from ...analysis.work import Work, work
+from ...evidence import Evidence
+from ...evidence.basics import Place
+from ...evidence.distributed import Span
+from ...evidence.finding import Certainty, Finding, Remedy, Subject, Symptom
+from ...evidence.process import Process
+from ...wording.text import duration, line, many, said, short, size, who
+from ..rule import rule
 
 BLOCKS = ("main_process_first", "local_main_process_first")
 ACCELERATE = (*BLOCKS, "wait_for_everyone", "gather_for_metrics")

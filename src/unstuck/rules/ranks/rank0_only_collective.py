@@ -23,12 +23,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ...model.alone import Alone, alone
-from ...model.evidence import Evidence
-from ...model.phrases import many, short
-from ...model.ranks import entry_name, listed, told
-from ...model.report import Certainty, Finding, Remedy, Symptom
-from ...model.rule import rule
+from ...analysis.ranks import entry_name, listed, told
+from ...analysis.shares import Alone, alone
+from ...evidence import Evidence
+from ...evidence.finding import Certainty, Finding, Remedy, Symptom
+from ...wording.text import many, short
+from ..rule import rule
 
 
 @rule(

@@ -22,15 +22,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ...model.evidence import Evidence
-from ...model.first_dead import ASKED, Cascade, Death, cascade, of_others
-from ...model.late_errors import again, at, late, warned
-from ...model.oom import told_of_kill
-from ...model.passes import EMPTY, raised_after_nothing
-from ...model.phrases import duration, line, many, said, short, signal_name, who
-from ...model.questions import SIGKILL, host_of, newest_loader, reached
-from ...model.report import Certainty, Finding, Remedy, Subject, Symptom
-from ...model.rule import rule
+from ...analysis.case import SIGKILL, host_of, newest_loader, reached
+from ...analysis.memory import told_of_kill
+from ...analysis.passes import EMPTY, raised_after_nothing
+from ...analysis.rank_deaths import ASKED, Cascade, Death, cascade, of_others
+from ...analysis.torch_errors import again, at, late, warned
+from ...evidence import Evidence
+from ...evidence.finding import Certainty, Finding, Remedy, Subject, Symptom
+from ...wording.text import duration, line, many, said, short, signal_name, who
+from ..rule import rule
 
 SENDERS = "the scheduler or supervisor of that node, at a limit of memory or time, or a person; their log names it"
 

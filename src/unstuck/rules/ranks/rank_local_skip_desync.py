@@ -23,14 +23,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ...model.evidence import Evidence
-from ...model.phrases import many
-from ...model.questions import loader_name
-from ...model.ranks import listed, stand, told
-from ...model.report import Certainty, Finding, Remedy, Subject, Symptom
-from ...model.rule import rule
-from ...model.shares import Share
-from ...model.uneven import Apart, Shift, shifted, skipped
+from ...analysis.case import loader_name
+from ...analysis.ranks import listed, stand, told
+from ...analysis.shares import Apart, Share, Shift, shifted, skipped
+from ...evidence import Evidence
+from ...evidence.finding import Certainty, Finding, Remedy, Subject, Symptom
+from ...wording.text import many
+from ..rule import rule
 
 
 @rule(

@@ -22,12 +22,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ...model.evidence import Evidence
-from ...model.first_dead import cascade, of_others, told_alone
-from ...model.phrases import duration, many, signal_name, who
-from ...model.report import Certainty, Finding, Remedy, Symptom
-from ...model.rule import rule
-from ...model.stops import checkpoint, coverage, covered, standstill
+from ...analysis.rank_deaths import cascade, of_others, told_alone
+from ...analysis.stops import checkpoint, coverage, covered, standstill
+from ...evidence import Evidence
+from ...evidence.finding import Certainty, Finding, Remedy, Symptom
+from ...wording.text import duration, many, signal_name, who
+from ..rule import rule
 
 
 @rule(

@@ -25,14 +25,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ...model.doing import place, user_frame
-from ...model.evidence import Evidence
-from ...model.meeting import HERE, Meeting, addresses, died_early, gave_up, nodes, waiting
-from ...model.phrases import duration, ending, line, many, said, short
-from ...model.ranks import listed
-from ...model.report import Certainty, Finding, Remedy, Subject, Symptom
-from ...model.rule import rule
+from ...analysis.rank_waits import HERE, Meeting, addresses, died_early, gave_up, nodes, waiting
+from ...analysis.ranks import listed
+from ...analysis.stacks import place, user_frame
+from ...evidence import Evidence
+from ...evidence.finding import Certainty, Finding, Remedy, Subject, Symptom
 from ...wording.printable import quoted
+from ...wording.text import duration, ending, line, many, said, short
+from ..rule import rule
 
 
 @rule(

@@ -25,13 +25,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from ...model.distributed import Attempt
-from ...model.evidence import Evidence
-from ...model.first_dead import Death, first_dead
-from ...model.phrases import duration, line, many, short, signal_name
-from ...model.places import Place
-from ...model.report import Certainty, Finding, Remedy, Symptom
-from ...model.rule import rule
+from ...analysis.rank_deaths import Death, first_dead
+from ...evidence import Evidence
+from ...evidence.basics import Place
+from ...evidence.distributed import Attempt
+from ...evidence.finding import Certainty, Finding, Remedy, Symptom
+from ...wording.text import duration, line, many, short, signal_name
+from ..rule import rule
 
 ALIKE = 0.25  # of the longest: attempts that lasted so nearly the same time died at the same moment of their lives
 SHORTEST = 1.0  # seconds: below, differences in starting up say nothing

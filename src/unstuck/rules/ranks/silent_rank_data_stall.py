@@ -23,13 +23,12 @@ from collections.abc import Iterator
 
 import msgspec
 
-from ...model.evidence import Evidence
-from ...model.look import Seen
-from ...model.phrases import who
-from ...model.ranks import Stand, told, waiting
-from ...model.report import Certainty, Finding, Symptom
-from ...model.rule import Rule, rule
-from ...model.standing import fetchers
+from ...analysis.ranks import Stand, told, waiting
+from ...analysis.standstill import fetchers
+from ...evidence import Evidence
+from ...evidence.finding import Certainty, Finding, Symptom
+from ...evidence.live import Seen
+from ...wording.text import who
 from ..host import hf_filelock, stuck_in_user_code
 from ..loader import (
     fork_after_openmp,
@@ -38,6 +37,7 @@ from ..loader import (
     worker_blocked_io,
     worker_infinite_loop,
 )
+from ..rule import Rule, rule
 
 # What may hold a worker up, the more precise first.
 HOLDS: tuple[Rule, ...] = (

@@ -30,17 +30,18 @@ from collections.abc import Iterator
 from math import ceil
 from statistics import median
 
-from ...model.evidence import Evidence
-from ...model.lateness import LEAST, Late, is_own, latest, trained_loader
-from ...model.phrases import duration, percent, short, who
-from ...model.places import Place
-from ...model.questions import is_users, loader_name
-from ...model.ranks import listed
-from ...model.recorded import Fetching, Loader, Process
-from ...model.report import Certainty, Finding, Remedy, Subject, Symptom
-from ...model.rule import rule
-from ...model.speaking import settings
-from ...model.waiting import fetching, on_core, waiting
+from ...analysis.case import is_users, loader_name
+from ...analysis.loading import fetching, on_core, waiting
+from ...analysis.ranks import listed
+from ...evidence import Evidence
+from ...evidence.basics import Place
+from ...evidence.finding import Certainty, Finding, Remedy, Subject, Symptom
+from ...evidence.loader import Fetching, Loader
+from ...evidence.process import Process
+from ...wording.settings import settings
+from ...wording.text import duration, percent, short, who
+from ..rule import rule
+from ._lateness import LEAST, Late, is_own, latest, trained_loader
 
 SHARE = 0.2  # of a step: equal machines differ by less
 SECONDS = 3.0  # of training: start-up is uneven

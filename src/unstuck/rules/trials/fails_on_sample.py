@@ -26,15 +26,15 @@ from collections.abc import Iterator
 
 import msgspec
 
-from ...model.evidence import Evidence
-from ...model.finding import Certainty, Finding, Remedy, Subject, Symptom
-from ...model.phrases import line, said, short
-from ...model.questions import is_users, user_line
-from ...model.recorded import Failure
-from ...model.rule import rule
-from ...model.rungs import ended_words, loader_of, root_of, symptom_of
-from ...model.trials import FAIL, Rung, Trial
+from ...analysis.case import is_users, user_line
+from ...analysis.trials import ended_words, loader_of, root_of, symptom_of
+from ...evidence import Evidence
+from ...evidence.finding import Certainty, Finding, Remedy, Subject, Symptom
+from ...evidence.process import Failure
+from ...evidence.trial import FAIL, Rung, Trial
 from ...wording.printable import quoted
+from ...wording.text import line, said, short
+from ..rule import rule
 
 WITHOUT_WORKERS = ("sample", "samples", "collate", "no-workers")
 FILES = 4  # that are named

@@ -24,15 +24,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ...model.differences import COMPUTING, WORKERS, Differences
-from ...model.evidence import Evidence
-from ...model.finding import Certainty, Finding, Remedy, Subject, Symptom
-from ...model.measured import Measured
-from ...model.phrases import duration, many, percent, short, size
-from ...model.rule import rule
-from ...model.rungs import as_it_is, feeds, loader_of, sample_size
-from ...model.trials import Trial
+from ...analysis.trials import as_it_is, feeds, loader_of, sample_size
+from ...evidence import Evidence
+from ...evidence.finding import Certainty, Finding, Remedy, Subject, Symptom
+from ...evidence.trial import COMPUTING, WORKERS, Differences, Measured, Trial
 from ...wording.printable import quoted
+from ...wording.text import duration, many, percent, short, size
+from ..rule import rule
 
 HEAVY = 0.02  # seconds of a processor for a sample: decoding and augmenting a photograph takes 5 to 15 ms
 DENSE = 40e-9  # seconds for a byte: a large volume may take long and yet be read as fast as can be

@@ -25,12 +25,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ...model.budgets import IMPOSSIBLE, Budget, Term
-from ...model.evidence import Evidence
-from ...model.finding import Certainty, Finding, Remedy, Subject, Symptom
-from ...model.phrases import many, size
-from ...model.rule import rule
-from ...model.trials import FAIL, Rung, Trial
+from ...evidence import Evidence
+from ...evidence.finding import Certainty, Finding, Remedy, Subject, Symptom
+from ...evidence.trial import FAIL, IMPOSSIBLE, Budget, Rung, Term, Trial
+from ...wording.text import many, size
+from ..rule import rule
 
 WHOSE = {
     "machine": "are available on this machine",

@@ -20,15 +20,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ...model.evidence import Evidence
-from ...model.finding import Certainty, Finding, Remedy, Subject, Symptom
-from ...model.phrases import said
-from ...model.questions import user_line
-from ...model.recorded import Failure
-from ...model.rule import rule
-from ...model.speaking import settings
-from ...model.trials import FAIL, Trial
+from ...analysis.case import user_line
+from ...evidence import Evidence
+from ...evidence.finding import Certainty, Finding, Remedy, Subject, Symptom
+from ...evidence.process import Failure
+from ...evidence.trial import FAIL, Trial
 from ...wording.printable import quoted
+from ...wording.settings import settings
+from ...wording.text import said
+from ..rule import rule
 
 NAME = "prefetch_factor"
 

@@ -23,11 +23,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ...model.budgets import IMPOSSIBLE, SAFE, Budget
-from ...model.evidence import Evidence
-from ...model.finding import Certainty, Finding, Remedy, Subject, Symptom
-from ...model.phrases import many, size
-from ...model.rule import rule
+from ...evidence import Evidence
+from ...evidence.finding import Certainty, Finding, Remedy, Subject, Symptom
+from ...evidence.trial import IMPOSSIBLE, SAFE, Budget
+from ...wording.text import many, size
+from ..rule import rule
 
 DOCKER_DEFAULT = 64 << 20
 SPARE = 1.5  # times what is predicted: so much of it is to be asked for

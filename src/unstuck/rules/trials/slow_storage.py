@@ -27,15 +27,13 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 
-from ...model.differences import STORAGE, Differences
-from ...model.evidence import Evidence
-from ...model.finding import Certainty, Finding, Remedy, Subject, Symptom
-from ...model.measured import Measured
-from ...model.phrases import duration, many, percent, size
-from ...model.rule import rule
-from ...model.rungs import as_it_is, feeds, loader_of
-from ...model.trials import Trial
+from ...analysis.trials import as_it_is, feeds, loader_of
+from ...evidence import Evidence
+from ...evidence.finding import Certainty, Finding, Remedy, Subject, Symptom
+from ...evidence.trial import STORAGE, Differences, Measured, Trial
 from ...wording.printable import quoted
+from ...wording.text import duration, many, percent, size
+from ..rule import rule
 
 WAIT = 0.01  # seconds a sample: below that, a few workers hide it
 RATE = 100 << 20  # bytes a second of waiting: what a single spinning disk gives; nobody calls more than that slow

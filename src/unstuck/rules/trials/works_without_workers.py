@@ -25,13 +25,12 @@ from collections.abc import Iterator
 
 import msgspec
 
-from ...model.budgets import IMPOSSIBLE
-from ...model.evidence import Evidence
-from ...model.finding import Certainty, Finding, Remedy, Subject, Symptom
-from ...model.phrases import many
-from ...model.rule import rule
-from ...model.rungs import ended_words, loader_of, root_of, rung_named, symptom_of
-from ...model.trials import FAIL, PASS, Rung, Trial
+from ...analysis.trials import ended_words, loader_of, root_of, rung_named, symptom_of
+from ...evidence import Evidence
+from ...evidence.finding import Certainty, Finding, Remedy, Subject, Symptom
+from ...evidence.trial import FAIL, IMPOSSIBLE, PASS, Rung, Trial
+from ...wording.text import many
+from ..rule import rule
 
 TRIED = ("one-worker", "workers")
 

@@ -24,15 +24,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ...model.crews import fetched
-from ...model.evidence import Evidence
-from ...model.passes import each_once, raised_after_nothing
-from ...model.phrases import many, said, short
-from ...model.questions import is_users, loader_name, user_line
-from ...model.recorded import Loader, Process
-from ...model.report import Certainty, Finding, Remedy, Subject, Symptom
-from ...model.rule import rule
-from ...model.speaking import settings
+from ...analysis.case import is_users, loader_name, user_line
+from ...analysis.passes import each_once, fetched, raised_after_nothing
+from ...evidence import Evidence
+from ...evidence.finding import Certainty, Finding, Remedy, Subject, Symptom
+from ...evidence.loader import Loader
+from ...evidence.process import Process
+from ...wording.settings import settings
+from ...wording.text import many, said, short
+from ..rule import rule
 
 AGAIN = 2  # empty epochs: one may be a look at whether there is something
 

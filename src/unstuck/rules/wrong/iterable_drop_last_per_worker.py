@@ -21,15 +21,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ...model.crews import fetched
-from ...model.evidence import Evidence
-from ...model.passes import each_once, used_loaders
-from ...model.phrases import many, percent
-from ...model.questions import is_users, loader_name
-from ...model.recorded import Fetching, Loader, Process
-from ...model.report import Certainty, Finding, Remedy, Subject, Symptom
-from ...model.rule import rule
-from ...model.speaking import settings
+from ...analysis.case import is_users, loader_name
+from ...analysis.passes import each_once, fetched, used_loaders
+from ...evidence import Evidence
+from ...evidence.finding import Certainty, Finding, Remedy, Subject, Symptom
+from ...evidence.loader import Fetching, Loader
+from ...evidence.process import Process
+from ...wording.settings import settings
+from ...wording.text import many, percent
+from ..rule import rule
 
 SHARE = 0.02  # of the samples: over a long epoch a few incomplete batches make no difference
 

@@ -25,14 +25,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ...model.crews import crews, fetched, names, part
-from ...model.evidence import Evidence
-from ...model.passes import each_once, spare
-from ...model.phrases import many, short
-from ...model.questions import is_users, loader_name, loaders_in_use
-from ...model.recorded import Loader, Process
-from ...model.report import Certainty, Finding, Remedy, Subject, Symptom
-from ...model.rule import rule
+from ...analysis.case import is_users, loader_name, loaders_in_use
+from ...analysis.passes import crews, each_once, fetched, names, part, spare
+from ...evidence import Evidence
+from ...evidence.finding import Certainty, Finding, Remedy, Subject, Symptom
+from ...evidence.loader import Loader
+from ...evidence.process import Process
+from ...wording.text import many, short
+from ..rule import rule
 
 BATCHES = 2  # in the same order: one batch may be the same by chance, such as one that is all padding
 

@@ -22,13 +22,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ...model.evidence import Evidence
-from ...model.passes import each_once, spare
-from ...model.phrases import many, short
-from ...model.questions import is_users, loader_name, training_loaders
-from ...model.recorded import Loader, Process
-from ...model.report import Certainty, Finding, Remedy, Subject, Symptom
-from ...model.rule import rule
+from ...analysis.case import is_users, loader_name, training_loaders
+from ...analysis.passes import each_once, spare
+from ...evidence import Evidence
+from ...evidence.finding import Certainty, Finding, Remedy, Subject, Symptom
+from ...evidence.loader import Loader
+from ...evidence.process import Process
+from ...wording.text import many, short
+from ..rule import rule
 
 SHARE = 0.05  # of the announced length: a few samples that could not be read move no schedule
 

@@ -25,14 +25,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ...model.crews import crews, states
-from ...model.evidence import Evidence
-from ...model.passes import each_once, spare
-from ...model.phrases import duration, many, percent, short
-from ...model.questions import is_users, loader_name, training_loaders
-from ...model.recorded import Loader, Pass, Process
-from ...model.report import Certainty, Finding, Remedy, Subject, Symptom
-from ...model.rule import rule
+from ...analysis.case import is_users, loader_name, training_loaders
+from ...analysis.passes import crews, each_once, spare, states
+from ...evidence import Evidence
+from ...evidence.finding import Certainty, Finding, Remedy, Subject, Symptom
+from ...evidence.loader import Loader, Pass
+from ...evidence.process import Process
+from ...wording.text import duration, many, percent, short
+from ..rule import rule
 
 
 @rule(explains=Symptom.WRONG, certainty=Certainty.CERTAIN, needs=("recording",), outranks=("iterable-length-lies",))

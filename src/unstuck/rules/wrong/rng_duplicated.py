@@ -25,14 +25,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ...model.crews import crews, names, part, states
-from ...model.evidence import Evidence
-from ...model.passes import each_once
-from ...model.phrases import many, short
-from ...model.questions import is_users, loader_name, training_loaders
-from ...model.recorded import Loader, Process, State
-from ...model.report import Certainty, Finding, Remedy, Subject, Symptom
-from ...model.rule import rule
+from ...analysis.case import is_users, loader_name, training_loaders
+from ...analysis.passes import crews, each_once, names, part, states
+from ...evidence import Evidence
+from ...evidence.finding import Certainty, Finding, Remedy, Subject, Symptom
+from ...evidence.loader import Loader, State
+from ...evidence.process import Process
+from ...wording.text import many, short
+from ..rule import rule
 
 GLOBAL = {"random": "Python's random", "numpy": "numpy.random", "torch": "torch"}
 NEW = {

@@ -23,15 +23,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ...model.distributed import Sampling
-from ...model.evidence import Evidence
-from ...model.passes import each_once
-from ...model.phrases import many, percent
-from ...model.questions import is_users, loader_name
-from ...model.recorded import Loader, Process
-from ...model.report import Certainty, Finding, Remedy, Subject, Symptom
-from ...model.rule import rule
-from ...model.sampling import made_anew, order, trained_passes
+from ...analysis.case import is_users, loader_name
+from ...analysis.passes import each_once, made_anew, order, trained_passes
+from ...evidence import Evidence
+from ...evidence.distributed import Sampling
+from ...evidence.finding import Certainty, Finding, Remedy, Subject, Symptom
+from ...evidence.loader import Loader
+from ...evidence.process import Process
+from ...wording.text import many, percent
+from ..rule import rule
 
 PASSES = 2  # that trained: in the first any order will do
 

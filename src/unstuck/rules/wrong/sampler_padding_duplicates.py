@@ -26,15 +26,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from ...model.distributed import Collective, Prepared, Sampling
-from ...model.evidence import Evidence
-from ...model.passes import each_once
-from ...model.phrases import many, percent, short
-from ...model.questions import is_users, loader_name
-from ...model.recorded import Loader, Process
-from ...model.report import Certainty, Finding, Remedy, Subject, Symptom
-from ...model.rule import rule
-from ...model.sampling import Evaluated, evaluations, of_samples
+from ...analysis.case import is_users, loader_name
+from ...analysis.passes import Evaluated, each_once, evaluations, of_samples
+from ...evidence import Evidence
+from ...evidence.distributed import Collective, Prepared, Sampling
+from ...evidence.finding import Certainty, Finding, Remedy, Subject, Symptom
+from ...evidence.loader import Loader
+from ...evidence.process import Process
+from ...wording.text import many, percent, short
+from ..rule import rule
 
 SHARE = 0.001  # of the samples: results are quoted to a tenth of a per cent
 DROPS = "gather_for_metrics"

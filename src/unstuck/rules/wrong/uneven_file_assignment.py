@@ -25,19 +25,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ...model.dealing import Dealt, among_ranks, among_workers
-from ...model.evidence import Evidence
-from ...model.passes import each_once
-from ...model.phrases import duration, many, percent, short, who
-from ...model.questions import is_users, loader_name
-from ...model.ranks import listed, stand, told
-from ...model.recorded import Loader, Process
-from ...model.report import Certainty, Finding, Remedy, Subject, Symptom
-from ...model.rule import rule
-from ...model.shares import Share, joins, shared_loaders
-from ...model.streams import Crew, newest_crew
-from ...model.uneven import Apart, uneven
-from ...model.waiting import waiting
+from ...analysis.case import is_users, loader_name
+from ...analysis.loading import Crew, newest_crew, waiting
+from ...analysis.passes import each_once
+from ...analysis.ranks import listed, stand, told
+from ...analysis.shares import Apart, Share, joins, shared_loaders, uneven
+from ...evidence import Evidence
+from ...evidence.finding import Certainty, Finding, Remedy, Subject, Symptom
+from ...evidence.loader import Loader
+from ...evidence.process import Process
+from ...wording.text import duration, many, percent, short, who
+from ..rule import rule
+from ._file_assignment import Dealt, among_ranks, among_workers
 
 SHARE = 0.2  # of the batches of the rank that has most, by which another has fewer
 ROUNDS = 1.5  # times as often as another: its samples count for so much more in the training

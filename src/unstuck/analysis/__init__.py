@@ -1,0 +1,1 @@
+"""What several rules conclude from evidence, by topic."""

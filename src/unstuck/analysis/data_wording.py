@@ -1,0 +1,124 @@
+"""How findings about data files are worded: which file, how many more, where in them, and what to do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ..evidence import Evidence
+from ..evidence.data import DataFile, Fault
+from ..evidence.finding import Finding, Remedy, Symptom
+from ..wording.printable import printable, quoted
+from ..wording.text import many, size
+from .data_files import Bad, base, concerned, folder_of
+from .side_work import NO_ROOM, half_written
+
+LINES = 4  # of what was seen: a finding is read, a list is written by --quarantine
+EACH = 2  # places of one file, where there are several files
+LIST = "bad-samples.txt"
+
+
+def named(files: list[DataFile], noun: str = "file") -> str:
+    """shard-000017.tar; shard-000017.tar and 3 other files."""
+    more = len(files) - 1
+    return base(files[0].path) + (f" and {more:,} other {noun}{'s' if more > 1 else ''}" if more else "")
+
+
+def places(found: list[Bad]) -> list[str]:
+    """Where in which file, the worst file first, and what is left out here."""
+    most = LINES if len(found) == 1 else EACH
+    kept = [(bad, fault) for bad in found for fault in bad.faults[:most]][:LINES]
+    lines = [f"{printable(bad.file.path)}: {place(fault)}" for bad, fault in kept]
+    return [*lines, *_rest(found, kept)]
+
+
+def _rest(found: list[Bad], kept: list[tuple[Bad, Fault]]) -> Iterator[str]:
+    told = {bad.file.path for bad, _ in kept}
+    more = sum(bad.total for bad in found if bad.file.path in told) - len(kept)
+    if more > 0:
+        yield f"and {many(more, 'more place')} like {'these' if len(kept) > 1 else 'this'} in {_these(len(told))}"
+    others = [base(bad.file.path) for bad in found if bad.file.path not in told]
+    if others:
+        names = ", ".join(others[:4]) + (", …" if len(others) > 4 else "")
+        yield f"the same in {many(len(others), 'more file')}: {names}"
+
+
+def _these(files: int) -> str:
+    return "it" if files == 1 else "them"
+
+
+def place(fault: Fault) -> str:
+    """byte 26,624: it ends in the data of 000026.jpg."""
+    if fault.at is not None and f"byte {fault.at:,}" not in fault.what:
+        return f"byte {fault.at:,}: {fault.what}"
+    return fault.what
+
+
+def about(file: DataFile) -> str:
+    """Its size, and what it holds."""
+    parts = [size(file.size)]
+    parts += [many(file.samples, "sample")] if file.samples is not None else []
+    return ", ".join(parts)
+
+
+def finding(evidence: Evidence, found: list[Bad], cause: str, remedy: Remedy, symptom: str = "") -> Finding:
+    """What would make a training crash has not done so where a run went on, or ended in another way."""
+    of_run = evidence.data is not None and evidence.data.of_run
+    went_on = of_run and concerned(evidence) is None
+    return Finding(
+        cause=cause,
+        seen=places(found),
+        remedy=remedy,
+        subject=found[0].subject,
+        symptom=Symptom.WRONG.value if went_on else symptom,
+        because_of=NO_ROOM if of_run and {one.file.path for one in found} <= half_written(evidence) else None,
+    )
+
+
+def again(evidence: Evidence, found: list[DataFile]) -> list[str]:
+    """Commands: look at the worst file once it is new; have all that is bad written into a list until then."""
+    return [*once_more(evidence, found[0]), *listed_out(evidence)]
+
+
+def once_more(evidence: Evidence, file: DataFile) -> list[str]:
+    """The command that checks this file; of a run, all of its folder, which nobody has looked at."""
+    data = evidence.data
+    if data is None or (data.asked.paths == [file.path] and not data.of_run):
+        return []
+    return [f"unstuck check {quoted(folder_of(file.path) or '.' if data.of_run else file.path)}{_decode(evidence)}"]
+
+
+def listed_out(evidence: Evidence) -> list[str]:
+    """The command that writes what to leave out."""
+    return (
+        [f"{the_same(evidence)} --quarantine {LIST}"] if evidence.data is not None and not evidence.data.of_run else []
+    )
+
+
+def the_same(evidence: Evidence) -> str:
+    """The check as it was asked for."""
+    asked = evidence.data.asked.paths if evidence.data is not None else []
+    return f"unstuck check {' '.join(quoted(one) for one in asked)}{_decode(evidence)}"
+
+
+def _decode(evidence: Evidence) -> str:
+    return " --decode" if evidence.data is not None and evidence.data.asked.decode else ""
+
+
+def fetch(evidence: Evidence, found: list[Bad], more: str = "") -> Remedy:
+    """A file that has to be had again, as a whole."""
+    files = [one.file for one in found]
+    them = "it" if len(files) == 1 else "them"
+    until = (
+        "Then check the others of its folder: there is seldom only one such."
+        if evidence.data is not None and evidence.data.of_run
+        else f"Then check {them} once more; until then, --quarantine writes a list of what to leave out, with a filter "
+        "for the loader."
+    )
+    text = f"Fetch {listing(files)} again, or write {them} again from the source. {more}{until}"
+    return Remedy(text, again(evidence, files))
+
+
+def listing(files: list[DataFile]) -> str:
+    """Paths of the first few, and how many more."""
+    few = ", ".join(printable(one.path) for one in files[:2])
+    return few if len(files) <= 2 else f"{few} and {many(len(files) - 2, 'more file')}"

@@ -1,0 +1,211 @@
+"""Passes over loaders: what each should bring, who loaded it, and what distributed samplers drew."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+from ..evidence import Evidence
+from ..evidence.distributed import Collective, Phase, Sampling
+from ..evidence.epochs import TRAINING, VALIDATION
+from ..evidence.finding import Finding
+from ..evidence.loader import Fetching, Loader, Skipping, State
+from ..evidence.process import Failure, Process
+from ..wording.text import duration, many, who
+from .case import newest_loader, training_loaders
+
+# Workers of a loader by the pass they were started for: a crew is what one iterator started together.
+
+
+def crews(evidence: Evidence, main: Process, loader: Loader) -> list[list[Process]]:
+    """The first crew first. Persistent workers are one crew for all passes."""
+    found: list[list[Process]] = [[]]
+    for worker in evidence.workers_of(main, loader):
+        if any(other.worker == worker.worker for other in found[-1]):
+            found.append([])
+        found[-1].append(worker)
+    return [crew for crew in found if crew]
+
+
+def fetched(evidence: Evidence, main: Process, loader: Loader) -> list[Fetching]:
+    """What was fetched for a loader, by all its workers or by the main process itself."""
+    if loader.num_workers == 0:
+        return [one for one in main.fetching if one.loader == loader.number]
+    return [one for worker in evidence.workers_of(main, loader) for one in worker.fetching]
+
+
+def states(worker: Process) -> list[State]:
+    """What a worker's copy of the dataset was at the beginning of its passes."""
+    return [one for fetching in worker.fetching for one in fetching.states]
+
+
+def part(count: int, of: int) -> str:
+    """both workers; all 4 workers; 2 of the 4 workers."""
+    if count < of:
+        return f"{count} of the {of} workers"
+    return "both workers" if of == 2 else f"all {of} workers"
+
+
+def names(workers: list[Process]) -> str:
+    """worker 0 (pid 12) and worker 1 (pid 13); worker 0 (pid 12) and 3 others."""
+    first, rest = who(workers[0]), workers[1:]
+    return f"{first} and {who(rest[0])}" if len(rest) == 1 else f"{first} and {len(rest)} others"
+
+
+# What a pass over a loader should bring, what torch itself explains of a difference, and findings about loaders.
+BETWEEN = "between passes"
+EMPTY = "empty-loader-drop-last"
+# What code raises that relies on at least one round of a loop: nothing to divide by, to name, to take or to join.
+OF_NOTHING = (
+    "ZeroDivisionError", "UnboundLocalError", "NameError", "StopIteration", "IndexError", "KeyError", "ValueError",
+    "TypeError", "AttributeError", "AssertionError", "RuntimeError", "StatisticsError",
+)  # fmt: skip
+
+
+def spare(loader: Loader) -> int:
+    """Batches more or fewer than announced that are no mistake: every worker has an incomplete last one of its own."""
+    return max(loader.num_workers, 1) - 1 if loader.iterable else 0
+
+
+def used_loaders(evidence: Evidence) -> list[tuple[Process, Loader]]:
+    """Loaders that were trained on, and those that would have been, had a batch come."""
+    empty = [
+        (main, loader) for main in evidence.mains() for loader in main.loaders if loader.ended and not loader.batches
+    ]
+    return training_loaders(evidence) + empty
+
+
+def raised_after_nothing(process: Process, failure: Failure | None) -> Loader | None:
+    """The loader whose pass without a single batch was the last thing that happened before an exception."""
+    loader = newest_loader(process)
+    if failure is None or failure.how != "uncaught" or loader is None or failure.index is not None:
+        return None
+    empty = loader.now == BETWEEN and loader.passes > 0 and not loader.pass_batches
+    nothing_since = (process.last_step or 0.0) <= loader.now_since <= failure.at
+    kind = failure.type.rpartition(".")[2]
+    return loader if empty and nothing_since and kind in OF_NOTHING else None
+
+
+def each_once(findings: Iterable[Finding | None]) -> Iterator[Finding]:
+    """One finding for each loader of the code: every rank has its own of them, and they say the same."""
+    told: set[str] = set()
+    for one in findings:
+        name = one.subject.name if one is not None and one.subject is not None else ""
+        if one is not None and name not in told:
+            told.add(name)
+            yield one
+
+
+# Passes over loaders with a distributed sampler: which train, which evaluate, and what puts their results together.
+SUMS = ("all_reduce", "reduce", "reduce_scatter")
+GATHERS = ("all_gather", "gather", "all_gather_into_tensor", "_all_gather_base")
+OF_OBJECTS = ("all_gather_object", "gather_object")
+
+
+def phases_of(main: Process, loader: Loader) -> list[Phase]:
+    """What each pass over a loader was, as far as it is known."""
+    return [one for one in main.phases if one.loader == loader.number and one.number_of_pass is not None]
+
+
+def trained_passes(main: Process, loader: Loader) -> set[int]:
+    """In which an optimizer took a step. Of those too long ago to know: in which a trained loader came to its end."""
+    known = {one.number_of_pass or 0: one.steps for one in phases_of(main, loader)}
+    ended = {one.number for one in loader.ended if one.number not in known} if loader.optimizer_steps else set()
+    return ended | {number for number, steps in known.items() if steps > 0}
+
+
+def made_anew(main: Process) -> list[list[Loader]]:
+    """Loaders that are one to their user: made at the same line, over one dataset, gone through one after the other."""
+    found: list[list[Loader]] = []
+    for loader in main.loaders:
+        one = next((group for group in found if _goes_on(main, group, loader)), None)
+        if one is None:
+            found.append([loader])
+        else:
+            one.append(loader)
+    return found
+
+
+def _goes_on(main: Process, group: list[Loader], loader: Loader) -> bool:
+    datasets = {one.dataset for each in (*group, loader) for one in each.sampling}
+    same = (
+        loader.created is not None and loader.created == group[0].created and len(datasets) == 1 and 0 not in datasets
+    )
+    mine = phases_of(main, loader)
+    theirs = [phase for one in group for phase in phases_of(main, one)]
+    return same and all(_is_over(other, one) for one in mine for other in theirs)
+
+
+def _is_over(one: Phase, other: Phase) -> bool:
+    """Before the other begins. Two loaders that take turns, as to train and to validate, are two."""
+    return one.ended is not None and one.ended <= other.at
+
+
+def order(one: Sampling) -> tuple[int, int, int | None]:
+    """What torch's sampler makes its order of. Equal ones give the same samples in the same order."""
+    return one.dataset, (one.seed or 0) + (one.epoch or 0), one.dataset_length
+
+
+class Evaluated(NamedTuple):
+    """A pass that evaluated, and the collectives between its beginning and the next training."""
+
+    phase: Phase
+    collectives: list[Collective]
+
+    @property
+    def sums(self) -> list[Collective]:
+        return [one for one in self.collectives if one.operation in SUMS and one.calls != "backward"]
+
+    @property
+    def gathers(self) -> list[Collective]:
+        return [one for one in self.collectives if one.operation in GATHERS]
+
+
+def evaluations(main: Process, loader: Loader) -> list[Evaluated]:
+    """Of a loader that is never trained on. Only those of which the Flight Recorder still has all."""
+    if loader.optimizer_steps or not main.collectives:
+        return []
+    oldest = main.collectives[0]
+    known = [one for one in phases_of(main, loader) if one.kind == VALIDATION]
+    whole = [one for one in known if oldest.sequence <= 1 or oldest.at <= one.at]
+    return [Evaluated(one, _until_training(main, one)) for one in whole]
+
+
+def _until_training(main: Process, phase: Phase) -> list[Collective]:
+    later = [one.at for one in main.phases if one.kind == TRAINING and one.at > phase.at]
+    until = min(later, default=float("inf"))
+    return [one for one in main.collectives if phase.at <= one.at < until]
+
+
+def of_samples(one: Collective, batch: int | None, samples: int) -> bool:
+    """Whether a gather holds one entry for each sample of a batch or of a share: from that, samples can be taken out.
+
+    Counts and other results that are worked out already have fewer entries.
+    """
+    first = [size[0] if size else 1 for size in one.sizes]
+    few = min(batch or samples, samples)
+    return one.calls in OF_OBJECTS or any(count > 1 and (count >= few or count == samples % few) for count in first)
+
+
+# A resumed training that passes over what it was trained on before: no step is made, and nothing is wrong.
+TOO_FEW = 3  # batches from which nobody can tell how long the rest will take
+
+
+def passing_over(process: Process) -> list[Skipping]:
+    """What it is at now."""
+    return [one for one in process.skipping if not one.ended] if process.alive else []
+
+
+def in_words(one: Skipping) -> str:
+    """`passing over 120 of 400 batches that were trained before (accelerate.skip_first_batches), about 40 s left`."""
+    of = f"{one.skipped:,} of {many(one.of, 'batch')}" if one.of else many(one.skipped, "batch")
+    left = remaining(one)
+    soon = f", about {duration(left)} left" if left is not None else ""
+    return f"passing over {of} that were trained before ({one.who}){soon}"
+
+
+def remaining(one: Skipping) -> float | None:
+    """Seconds, if it goes on as before."""
+    if not one.of or one.skipped < TOO_FEW or one.skipped >= one.of:
+        return None
+    return one.seconds / one.skipped * (one.of - one.skipped)

@@ -1,0 +1,297 @@
+"""Shards of data: how they are split over processes, which could not be read, and which ranks read the same."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from ..evidence import Evidence
+from ..evidence.data import DataFile
+from ..evidence.finding import Symptom
+from ..evidence.loader import Loader, ShardError, Shards
+from ..evidence.process import Failure, Process
+from ..wording.text import many
+from .case import newest_loader, training_loaders
+from .data_files import SHARDS
+from .failures import Raised, raised
+from .passes import crews
+from .ranks import listed
+from .shares import uneven
+
+# Questions about webdataset's shards: whose they are, and what was raised over them.
+WEBDATASET = "webdataset"
+SPLIT = "split_by_node"
+
+
+class Refused(NamedTuple):
+    """An exception of one of the library's own functions by which the training ended, and the list it was about."""
+
+    raised: Raised
+    shards: Shards | None
+    others: list[Raised]  # of other processes
+
+
+def refused(evidence: Evidence, function: str) -> Refused | None:
+    """The first that this function of the library has raised."""
+    found = [one for one in raised(evidence) if _raised_by(one, function)]
+    return Refused(found[0], newest(found[0].process), found[1:]) if found else None
+
+
+def _raised_by(one: Raised, function: str) -> bool:
+    innermost = one.failure.frames[-1] if one.failure.frames else None
+    return innermost is not None and innermost.function == function and f"/{WEBDATASET}/" in innermost.file
+
+
+def newest(process: Process) -> Shards | None:
+    own = [one for one in process.shards if one.library == WEBDATASET]
+    return max(own, key=lambda one: (one.now_since, one.at), default=None)
+
+
+def readers(evidence: Evidence, main: Process) -> list[Process]:
+    """The processes of one rank that go through shards: its workers, and itself where it has none."""
+    workers = [worker for loader in main.loaders for worker in evidence.workers_of(main, loader)]
+    return [process for process in [main, *workers] if newest(process) is not None]
+
+
+def crew_size(main: Process, loader: Loader | None) -> tuple[int, int]:
+    """Ranks, and workers of each: a loader without workers reads by itself."""
+    return main.world or 1, max(loader.num_workers, 1) if loader is not None else 1
+
+
+def without(total: int, ranks: int, workers: int) -> int:
+    """How many of these processes are left without a shard, if they are dealt out one by one."""
+    each, more = divmod(total, ranks)  # so many for each rank, and one more for the first of them
+    return more * max(workers - each - 1, 0) + (ranks - more) * max(workers - each, 0)
+
+
+# What was lost of shards and files that could not be read, where somebody caught the error and went on.
+READERS = "readers"  # library of errors that left a function which reads files, and were caught by the user's own code
+MISSING = ("FileNotFoundError",)  # of a reader: to try whether there is a file is a way of asking
+
+
+class Met(NamedTuple):
+    """An error, and who met it with which list."""
+
+    error: ShardError
+    shards: Shards
+    process: Process
+    main: Process
+    loader: Loader | None
+
+
+def swallowed(evidence: Evidence) -> list[Met]:
+    """The first first. What ended the process is none of them."""
+    found = [one for process in evidence.recording or () for one in _met(evidence, process)]
+    return sorted(found, key=lambda one: one.error.at)
+
+
+def _met(evidence: Evidence, process: Process) -> Iterator[Met]:
+    lists = [one for one in process.shards if one.errors]
+    owner = evidence.owner_of(process.node, process.pid) if lists else None
+    for shards in lists:
+        for error in shards.errors:
+            main, loader = (owner.main, owner.loader) if owner is not None else (process, _read_by(process, error.at))
+            if error.handler or (shards.library == READERS and _caught(error, process)):
+                yield Met(error, shards, process, main, loader)
+
+
+def _read_by(process: Process, moment: float) -> Loader | None:
+    """The loader that its main process went through then: a trainer has one to validate with, too."""
+    around = [one for one in process.phases if one.at <= moment and (one.ended is None or moment <= one.ended)]
+    numbers = [one.loader for one in around if one.loader is not None]
+    own = [one for one in process.loaders if numbers and one.number == numbers[-1]]
+    return own[0] if own else newest_loader(process)
+
+
+def _caught(error: ShardError, process: Process) -> bool:
+    """The process went on after it: nothing like it is among its last words."""
+    raised = any(_is(one, error) for one in process.failures)
+    return not raised and error.type not in MISSING and process.last_sign > error.at
+
+
+def _is(failure: Failure, error: ShardError) -> bool:
+    kinds = [failure.type, *(kind for kind, _ in failure.causes)]
+    return failure.at >= error.at - 0.01 and error.type in kinds
+
+
+def raised_over(failure: Failure, process: Process) -> ShardError | None:
+    """The shard and sample that an exception of a stage was about, where no handler was there to catch it."""
+    for error in (each for shards in process.shards for each in shards.errors if not each.handler and each.key):
+        if (error.type, error.message[:100]) == (failure.type, failure.message[:100]):
+            return error
+    return None
+
+
+def usual(evidence: Evidence, like: Shards) -> int:
+    """The most samples that a shard of this list gave which was read to its end, in any process."""
+    return max((one.usual for each in evidence.recording or () for one in each.shards if same(one, like)), default=0)
+
+
+def same(one: Shards, other: Shards) -> bool:
+    return (one.library, one.where, one.name, one.total) == (other.library, other.where, other.name, other.total)
+
+
+def of_list(evidence: Evidence, like: Shards) -> list[Shards]:
+    """What all processes went through of it."""
+    return [one for each in evidence.recording or () for one in each.shards if same(one, like)]
+
+
+def by_path(met: list[Met]) -> dict[str, list[Met]]:
+    found: dict[str, list[Met]] = {}
+    for one in met:
+        found.setdefault(one.error.path, []).append(one)
+    return found
+
+
+class Trouble(NamedTuple):
+    """What the errors led to, where the run did not come to its end."""
+
+    symptom: Symptom
+    text: str
+
+
+def trouble(evidence: Evidence, met: list[Met]) -> Trouble | None | bool:
+    """None: the run goes on, or went through. False: it crashed or hangs, and nothing says that this is the reason."""
+    apart = uneven(evidence)
+    if apart is not None:
+        short = apart.one.rank
+        if short not in {one.main.rank for one in met}:
+            return False
+        died = all(one.stand.death is not None for one in apart.behind)
+        others = listed(one.rank for one in apart.behind)
+        waits = "waits" if len(apart.behind) == 1 else "wait"
+        text = (
+            f"rank {short} therefore has fewer batches than {others}, which {'died waiting' if died else waits} for it"
+        )
+        return Trouble(Symptom.CRASHED if died else Symptom.STUCK, text)
+    if not any(one.failure is not None and one.failure.how == "uncaught" for one in evidence.mains()):
+        return None
+    return _fell(evidence, met) or False
+
+
+def _fell(evidence: Evidence, met: list[Met]) -> Trouble | None:
+    """A sample that came half out of a broken shard, or a process that was left with none at all."""
+    paths = {one.error.path for one in met}
+    for one in raised(evidence):
+        for error in (each for shards in one.process.shards for each in shards.errors if not each.handler):
+            if error.path in paths and (error.type, error.message) == (one.failure.type, one.failure.message):
+                sample = f"sample {error.key} of it" if error.key else "a sample of it"
+                return Trouble(Symptom.CRASHED, f"{sample} came without all its parts, and {error.stage} raised")
+        empty = refused(evidence, "check_empty")
+        if empty is not None and any(one.process.pid == each.process.pid for each in met):
+            own = empty.shards
+            had = f"its {many(own.mine, 'shard')}" if own is not None and own.mine is not None else "its shards"
+            return Trouble(Symptom.CRASHED, f"{one.by} was left with no sample at all of {had}")
+    return None
+
+
+# Ranks that train together and all read the same samples of webdataset's, in the same order.
+DDP = "DistributedDataParallel"
+BATCHES = 2  # in the same order: one batch may be the same by chance
+Content = tuple[tuple[int, ...], ...]
+
+
+class Same(NamedTuple):
+    """Loaders of several ranks whose first epochs began alike."""
+
+    mains: list[Process]
+    loader: Loader
+    shards: Shards
+    batches: int
+
+
+def same_on_ranks(evidence: Evidence) -> Same | None:
+    """Only where gradients are averaged: what does not learn together may well read the same."""
+    alike: dict[tuple[int, Content], list[tuple[Process, Loader, Shards]]] = {}
+    for main, loader in training_loaders(evidence):
+        shards = _not_shared(evidence, main, loader)
+        content = _content(evidence, main, loader)
+        if shards is not None and content and any(one.kind == DDP for one in main.wrapped):
+            alike.setdefault((loader.number, content), []).append((main, loader, shards))
+    for (_, content), found in alike.items():
+        if len({main.rank for main, _, _ in found}) > 1:
+            _, loader, shards = found[0]
+            return Same([main for main, _, _ in found], loader, shards, len(content[0]))
+    return None
+
+
+def _readers(evidence: Evidence, main: Process, loader: Loader) -> list[Process]:
+    known = crews(evidence, main, loader)
+    return known[0] if known else [main] if not loader.num_workers else []
+
+
+def _not_shared(evidence: Evidence, main: Process, loader: Loader) -> Shards | None:
+    """The list that a rank's processes read as if there were no other ranks."""
+    lists = [found for one in _readers(evidence, main, loader) if (found := newest(one)) is not None]
+    alone = [one for one in lists if one.ranks == 1 and not one.resampled]
+    return alone[0] if alone and len(alone) == len(lists) and (main.world or 1) > 1 else None
+
+
+def _content(evidence: Evidence, main: Process, loader: Loader) -> Content:
+    """What stands for the first batches of each process; empty where they tell nothing."""
+    begun = [
+        tuple(each.digests[0])
+        for one in _readers(evidence, main, loader)
+        for each in one.fetching
+        if each.digests and each.loader in (0, loader.number)
+    ]
+    telling = [one for one in begun if len(one) >= BATCHES and len(set(one)) == len(one)]
+    return tuple(telling) if len(telling) == len(begun) else ()
+
+
+# How data files are dealt out over ranks and workers: who is left without.
+ARCHIVES = ("tar",)
+TABLES = tuple(one for one in SHARDS if one not in ARCHIVES)
+HELD_OUT = re.compile(r"(?:^|[/_.-])(?:val|valid|validation|test|eval|dev)(?=[/_.\d-])")
+
+
+class TooFew(NamedTuple):
+    """Files to train on, and the processes that would read them."""
+
+    files: list[DataFile]
+    ranks: int
+    workers: int
+
+    @property
+    def readers(self) -> int:
+        return self.ranks * self.workers
+
+    @property
+    def idle(self) -> int:
+        """Processes that get no file, if files are dealt out one by one."""
+        return without(len(self.files), self.ranks, self.workers)
+
+
+class FewGroups(NamedTuple):
+    """Parquet files of which none has a row group for every rank."""
+
+    files: list[DataFile]
+    most: int
+    ranks: int
+
+
+def too_few(evidence: Evidence, formats: tuple[str, ...]) -> TooFew | None:
+    data = evidence.data
+    if data is None or (data.asked.ranks is None and data.asked.workers is None):
+        return None
+    files = [one for one in _for_training(evidence) if one.format in formats]
+    found = TooFew(files, max(data.asked.ranks or 1, 1), max(data.asked.workers or 1, 1))
+    parts = sum(max(one.row_groups or 1, 1) for one in files)  # many loaders deal out row groups
+    return found if files and parts < found.readers else None
+
+
+def few_groups(evidence: Evidence) -> FewGroups | None:
+    ranks = evidence.data.asked.ranks if evidence.data is not None else None
+    files = [one for one in _for_training(evidence) if one.row_groups]
+    most = max((one.row_groups or 0 for one in files), default=0)
+    return FewGroups(files, most, ranks) if ranks and 0 < most < ranks else None
+
+
+def _for_training(evidence: Evidence) -> list[DataFile]:
+    """Archives, else tables: those beside archives are about them. Not what is for validation, if there is more."""
+    data = evidence.data
+    if data is None or data.of_run or data.stopped:
+        return []
+    files = [one for one in data.files if one.format in ARCHIVES] or [one for one in data.files if one.format in TABLES]
+    return [one for one in files if not HELD_OUT.search(one.path.lower())] or files
