@@ -16,6 +16,7 @@ from pathlib import Path
 
 import msgspec
 
+from unstuck.analysis.case import Case
 from unstuck.analysis.standstill import mains
 from unstuck.evidence import Evidence
 from unstuck.report import Report
@@ -77,7 +78,7 @@ def look(scenario: Scenario) -> Evidence:
             return msgspec.json.decode(taken[-1].read_bytes(), type=Report).evidence
         over = outcome.report.evidence
     with started(scenario) as process:
-        seen = [one.evidence for one in reports(process, every=9) if mains(one.evidence)][:1]
+        seen = [one.evidence for one in reports(process, every=9) if mains(Case(one.evidence))][:1]
     return seen[0] if seen else over
 
 
@@ -99,7 +100,7 @@ def replacements() -> list[tuple[str, str]]:
 
 def words(name: str, evidence: Evidence) -> str:
     """What a person reads of this rule, line by line."""
-    findings = judge_one(all_rules()[name], evidence).findings
+    findings = judge_one(all_rules()[name], Case(evidence)).findings
     return "\n".join(finding_text(finding, WIDTH) for finding in findings)
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from unstuck.analysis.case import Case
 from unstuck.evidence import Evidence
 from unstuck.evidence.distributed import Span
 from unstuck.rules.discovery import all_rules
@@ -23,14 +24,14 @@ def evidence(rule):
 
 
 def findings(rule, known):
-    judgement = judge_one(all_rules()[rule], known)
+    judgement = judge_one(all_rules()[rule], Case(known))
     assert judgement.verdict in ("found", "clear"), judgement.error
     return judgement.findings
 
 
 def with_ranks(known, make):
     """`make(process)` for every rank."""
-    ranks = [one.pid for one in known.ranks()]
+    ranks = [one.pid for one in Case(known).ranks]
     return change(known, recording=[make(one) if one.pid in ranks else one for one in known.recording])
 
 
@@ -133,7 +134,7 @@ def test_a_dispatcher_that_keeps_up_is_left_alone():
 
 def idle(known):
     """As if rank 0 had not used its processor."""
-    pid = known.ranks()[0].pid
+    pid = Case(known).ranks[0].pid
     hosts = []
     for host in known.host:
         samples = [
@@ -167,7 +168,7 @@ def test_a_rank_that_did_nothing_before_a_barrier_is_not_called_busy():
 
 def test_a_rank_that_came_to_the_barrier_later_was_at_work():
     known = with_ranks(idle(evidence(TIMEOUT)), plain_barrier)
-    late = max(one.failure.at for one in known.ranks() if one.failure) + 2
+    late = max(one.failure.at for one in Case(known).ranks if one.failure) + 2
 
     def comes(process):
         return process if process.failure else change(process, spans=[Span("barrier", at=late)])

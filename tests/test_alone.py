@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from unstuck.analysis.case import Case
 from unstuck.evidence import Evidence, Exit, Run
 from unstuck.evidence.basics import Place
 from unstuck.evidence.distributed import Collective, Phase
@@ -28,7 +29,7 @@ def roots(first: Process, second: Process) -> list[str]:
     exits = [Exit(10, SIGABRT, 9.0, "reaped"), Exit(11, SIGTERM, 9.1, "reaped")]
     told = Evidence(Run("r"), recording=[first, second], exits=exits)
     rules = [all_rules()[name] for name in ("rank0-only-collective", "rank-conditional-eval", "ddp-uneven-batches")]
-    return [finding.rule for rule in rules for finding in judge_one(rule, told).findings]
+    return [finding.rule for rule in rules for finding in judge_one(rule, Case(told)).findings]
 
 
 TRAINING = Phase("training", 1, 5.0, loader=1, number_of_pass=2, batches=6, steps=6)

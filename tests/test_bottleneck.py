@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 
+from unstuck.analysis.case import Case
 from unstuck.evidence import Evidence, Host, Memory, Run, Sample
 from unstuck.evidence.basics import Timing
 from unstuck.evidence.live import Gpu
@@ -35,7 +36,7 @@ def run(waited: float, *, gpu: float | None = None, workers: int = 4, worked: fl
 
 
 def judged(waited: float, **more: Any) -> Bottleneck:
-    found = bottleneck(run(waited, **more))
+    found = bottleneck(Case(run(waited, **more)))
     assert found is not None
     return found
 
@@ -88,7 +89,7 @@ def waits_in_gap(**more: Any) -> Bottleneck:
     gaps = [Gap(10.0 * number, 6.0, number) for number in range(10)]
     evidence = run(1.0, between_of=Timing(STEPS, 99.0, 6.0, p50=0.4), gaps=gaps, **more)
     samples = [Sample(at / 2, processes=[Memory(10, waits="wait4" if at / 2 % 10 < 6 else "")]) for at in range(200)]
-    found = bottleneck(msgspec.structs.replace(evidence, host=[Host("a", cpus=8, samples=samples)]))
+    found = bottleneck(Case(msgspec.structs.replace(evidence, host=[Host("a", cpus=8, samples=samples)])))
     assert found is not None
     return found
 
@@ -127,7 +128,7 @@ def test_too_short_a_loop_is_not_judged():
     loader = Loader(number=1, batches=4, optimizer_steps=4, waits=Timing(3, 1.0), bodies=Timing(4, 1.0), first_at=1.5)
     main = Process(node="a", pid=10, parent=1, role="main", opened=1.0, last_sign=4.0, loaders=[loader])
 
-    found = bottleneck(Evidence(Run("x"), recording=[main]))
+    found = bottleneck(Case(Evidence(Run("x"), recording=[main])))
 
     assert found is not None
     assert found.answer == "unknown"
@@ -136,7 +137,7 @@ def test_too_short_a_loop_is_not_judged():
 def test_a_loop_that_waits_beside_a_busy_gpu_is_not_called_slow():
     def found(gpu: float | None) -> list[str]:
         evidence = run(60.0, gpu=gpu)
-        return [one.rule for one in judge_one(all_rules()["dataloader-bound"], evidence).findings]
+        return [one.rule for one in judge_one(all_rules()["dataloader-bound"], Case(evidence)).findings]
 
     assert found(None) == ["dataloader-bound"]
     assert found(0.4) == ["dataloader-bound"]

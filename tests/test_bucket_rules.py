@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from test_rules import evidence
+from unstuck.analysis.case import Case
 from unstuck.analysis.passes import in_words
 from unstuck.evidence.distributed import Span
 from unstuck.evidence.loader import Skipping
@@ -16,7 +17,7 @@ REMAINDER, LOST, DISPATCH = "bucket-remainder", "batch-not-picklable", "accelera
 
 
 def found(rule, told):
-    judgement = judge_one(all_rules()[rule], told)
+    judgement = judge_one(all_rules()[rule], Case(told))
     assert judgement.verdict in ("found", "clear"), judgement.error
     return judgement.findings
 

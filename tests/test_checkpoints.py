@@ -11,6 +11,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from unstuck.analysis.case import Case
 from unstuck.analysis.side_work import DISK, FILES, LIMIT, QUOTA, refused
 from unstuck.diagnose import report_on
 from unstuck.evidence import Evidence, Run
@@ -135,7 +136,7 @@ def test_a_save_that_goes_on_is_told_with_its_size_and_speed(tmp_path):
     one = msgspec.structs.replace(process(ended=None, saving=[goes_on]), alive=True)
 
     (seen,) = looked_at([one], 0.0)
-    told = activities(Evidence(Run("run"), recording=[seen]))[-1]
+    told = activities(Case(Evidence(Run("run"), recording=[seen])))[-1]
 
     assert told.live
     assert told.doing.startswith(f"saving {tmp_path}/model.pt (train.py:30), 4.0 MiB of about 8.0 MiB so far, ")

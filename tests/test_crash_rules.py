@@ -7,6 +7,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from unstuck.analysis.case import Case
 from unstuck.diagnose import report_on
 from unstuck.evidence import Evidence, Exit, Run
 from unstuck.evidence.process import Process
@@ -22,7 +23,7 @@ def captured(rule):
 
 
 def verdict(rule, evidence):
-    return judge_one(all_rules()[rule], evidence).verdict
+    return judge_one(all_rules()[rule], Case(evidence)).verdict
 
 
 def first_main(evidence):

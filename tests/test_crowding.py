@@ -7,6 +7,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from unstuck.analysis.case import Case
 from unstuck.analysis.processors import crowds
 from unstuck.evidence import Evidence
 from unstuck.rules.discovery import all_rules
@@ -20,7 +21,7 @@ def evidence(rule: str) -> Evidence:
 
 
 def verdict(rule: str, found: Evidence) -> str:
-    return judge_one(all_rules()[rule], found).verdict
+    return judge_one(all_rules()[rule], Case(found)).verdict
 
 
 def with_cpus(found: Evidence, cpus: int) -> Evidence:
@@ -88,7 +89,7 @@ def test_a_run_that_loads_fast_enough_has_nothing_to_gain():
 
 
 def test_a_crowd_is_seen_at_the_moment_with_the_most_workers():
-    (crowd,) = crowds(evidence("too-many-workers"))
+    (crowd,) = crowds(Case(evidence("too-many-workers")))
 
     assert len(crowd.workers) == 10
     assert crowd.queued > 0.5

@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
+from unstuck.analysis.case import Case
 from unstuck.evidence import Evidence, Run
 from unstuck.evidence.data import Asked, Data, DataFile, Fault, Group, Listed, Manifest
 from unstuck.evidence.finding import Finding
@@ -29,7 +30,7 @@ def checked(*files: DataFile, **more: object) -> Evidence:
 
 
 def found(evidence: Evidence) -> list[Finding]:
-    judgements = judge(evidence)
+    judgements = judge(Case(evidence))
     assert [one for one in judgements if one.verdict == "broken"] == []
     return rank_findings(judgements)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from test_data_rules import IMAGE, checked, file, found, names, shards
+from unstuck.analysis.case import Case
 from unstuck.analysis.data_files import bad, losses
 from unstuck.evidence.data import Asked, Group, Listed, Manifest
 
@@ -43,7 +44,7 @@ def test_zeros_at_the_end_are_padding_where_all_have_them():
 def test_a_sample_that_is_bad_is_one_of_those_that_are_there():
     evidence = checked(file("d/a.tar", IMAGE, samples=10))
 
-    (loss,) = losses(evidence, bad(evidence, "image"))
+    (loss,) = losses(Case(evidence), bad(Case(evidence), "image"))
 
     assert (loss.lost, loss.of) == (1, 10)
 

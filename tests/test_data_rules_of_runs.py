@@ -7,6 +7,7 @@ import pytest
 
 from test_data_rules import CUT, NO_END, file, found, names, shards
 from test_rules import evidence as evidence_of
+from unstuck.analysis.case import Case
 from unstuck.diagnose import report_on
 from unstuck.evidence import Evidence
 from unstuck.evidence.data import Asked, Data, Fault, Group
@@ -99,7 +100,7 @@ def test_files_of_a_run_are_not_compared_with_each_other():
 def out_of_room(path: str, saving: str) -> Evidence:
     """A checkpoint could not be written to its end, and a file is cut off."""
     run = evidence_of("checkpoint-disk-full", "found")
-    (main,) = run.mains()
+    (main,) = Case(run).mains
     failures = [msgspec.structs.replace(one, paths=[saving, path]) for one in main.failures]
     saved = [msgspec.structs.replace(one, path=saving) if one.failed else one for one in main.saved]
     data = Data(Asked([path]), [file(path, Fault("cut", "its directory is missing", at=1))], of_run=True)
@@ -123,7 +124,7 @@ def test_a_cut_file_that_was_not_being_written_is_a_cause_of_its_own_beside_a_fu
 
 def test_numpy_which_wrote_less_than_it_was_given_had_no_room():
     run = evidence_of("uncaught-exception", "found")
-    (main,) = run.mains()
+    (main,) = Case(run).mains
     said = {"type": "OSError", "message": "1920000 requested and 528352 written", "index": None, "paths": ["/d/a.npy"]}
     failure = msgspec.structs.replace(main.failures[-1], **said)
     one = msgspec.structs.replace(main, failures=[failure])

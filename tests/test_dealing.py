@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from unstuck.analysis.case import Case
 from unstuck.analysis.loading import Crew, Stream
 from unstuck.evidence import Evidence, Run
 from unstuck.evidence.basics import Place, Timing
@@ -91,6 +92,6 @@ def rank(number: int, files: int, passes: int) -> Process:
 def test_few_files_that_are_gone_through_far_more_often_are_told(passes, found):
     evidence = Evidence(run=Run(id="run", status=0), recording=[rank(0, 1, passes[0]), rank(1, 3, passes[1])])
 
-    findings = judge_one(all_rules()["uneven-file-assignment"], evidence).findings
+    findings = judge_one(all_rules()["uneven-file-assignment"], Case(evidence)).findings
 
     assert [(one.rank, one.symptom) for one in findings] == [(0, "wrong")] * found

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from unstuck.analysis.case import Case
 from unstuck.diagnose import report_on
 from unstuck.evidence import Evidence, Exit, Run
 from unstuck.evidence.basics import Place
@@ -75,4 +76,4 @@ def test_a_rank_that_lost_the_refused_ones_is_their_consequence():
 
 @pytest.mark.parametrize("name", ["nccl/invalid-usage", "nccl/internal-error", "nccl/unhandled-cuda-error"])
 def test_other_errors_of_nccl_are_no_shared_gpu(name):
-    assert judge_one(all_rules()["duplicate-gpu"], run_of(rank(0, text(name)))).verdict == "clear"
+    assert judge_one(all_rules()["duplicate-gpu"], Case(run_of(rank(0, text(name))))).verdict == "clear"

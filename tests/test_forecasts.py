@@ -8,6 +8,7 @@ import msgspec
 import pytest
 
 from capture import words
+from unstuck.analysis.case import Case
 from unstuck.evidence import Evidence, Host, Memory, Sample
 from unstuck.rules.discovery import all_rules
 from unstuck.rules.engine import judge_one
@@ -85,7 +86,7 @@ def test_a_worker_that_allocates_what_it_holds_is_not_copying():
 
     found = sampled(evidence("cow-refcount-growth"), grows)
 
-    assert judge_one(all_rules()["cow-refcount-growth"], found).verdict == "clear"
+    assert judge_one(all_rules()["cow-refcount-growth"], Case(found)).verdict == "clear"
 
 
 def test_memory_of_its_own_that_comes_at_once_is_the_main_process_writing():
@@ -95,7 +96,7 @@ def test_memory_of_its_own_that_comes_at_once_is_the_main_process_writing():
 
     found = sampled(evidence("cow-refcount-growth"), jumps)
 
-    assert judge_one(all_rules()["cow-refcount-growth"], found).verdict == "clear"
+    assert judge_one(all_rules()["cow-refcount-growth"], Case(found)).verdict == "clear"
 
 
 @pytest.mark.parametrize(
@@ -109,7 +110,7 @@ def test_a_loader_that_fits_while_its_loop_waits_for_data_is_not_said_to_be_kill
     budget = msgspec.structs.replace(found.trial.budget, memory=memory)
     found = msgspec.structs.replace(found, trial=msgspec.structs.replace(found.trial, budget=budget))
 
-    (finding,) = judge_one(all_rules()["memory-budget-exceeded"], found).findings
+    (finding,) = judge_one(all_rules()["memory-budget-exceeded"], Case(found)).findings
 
     assert words in finding.cause
     assert finding.certainty == certainty
@@ -124,7 +125,7 @@ def test_results_that_are_kept_for_a_while_are_not_an_accumulation():
 
     kept = msgspec.structs.replace(found, recording=processes)
 
-    assert judge_one(all_rules()["graph-accumulation"], kept).verdict == "clear"
+    assert judge_one(all_rules()["graph-accumulation"], Case(kept)).verdict == "clear"
 
 
 def test_a_first_pass_from_the_disk_is_a_cold_cache_and_nothing_else():
@@ -138,7 +139,7 @@ def test_a_first_pass_from_the_disk_is_a_cold_cache_and_nothing_else():
         found, lambda sample: msgspec.structs.replace(sample, processes=[cached(one) for one in sample.processes])
     )
 
-    assert judge_one(all_rules()["page-cache-thrash"], warm).verdict == "clear"
+    assert judge_one(all_rules()["page-cache-thrash"], Case(warm)).verdict == "clear"
 
 
 def test_a_cache_that_could_still_grow_is_not_thrashing():
@@ -147,4 +148,4 @@ def test_a_cache_that_could_still_grow_is_not_thrashing():
     )
 
     assert isinstance(found.host[0], Host)
-    assert judge_one(all_rules()["page-cache-thrash"], found).verdict == "clear"
+    assert judge_one(all_rules()["page-cache-thrash"], Case(found)).verdict == "clear"

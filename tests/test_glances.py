@@ -8,6 +8,7 @@ import time
 
 import pytest
 
+from unstuck.analysis.case import Case
 from unstuck.analysis.glances import blocked_at, glances_of, lines_of
 from unstuck.diagnose import gather
 
@@ -36,13 +37,13 @@ def test_a_slow_reader_of_the_output_and_a_long_evaluation_are_seen_with_their_l
 
     (folder,) = (tmp_path / "runs").iterdir()
     evidence = gather(folder)
-    (main,) = evidence.mains()
-    seen = glances_of(evidence, main)
+    (main,) = Case(evidence).mains
+    seen = glances_of(Case(evidence), main)
     assert {one.doing for one in seen} == {"in the loop's body", "between passes"}
     assert {where.function for where, _ in lines_of([one for one in seen if one.doing == "between passes"])} == {
         "evaluate"
     }
     writing = [one for one in seen if one.waits == "write pipe"]
     assert {where.line for where, _ in lines_of(writing)} == {12}
-    assert blocked_at(evidence, main, "write pipe") > 0.0
-    assert blocked_at(evidence, main, "write terminal") == 0.0
+    assert blocked_at(Case(evidence), main, "write pipe") > 0.0
+    assert blocked_at(Case(evidence), main, "write terminal") == 0.0

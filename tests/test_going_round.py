@@ -13,6 +13,7 @@ import pytest
 
 from pythons import python
 from stuck import wait_for
+from unstuck.analysis.case import Case
 from unstuck.analysis.endless_loops import begun_again, goes_round, lines, only_computes
 from unstuck.evidence import Evidence
 from unstuck.probes import kernel, rounds
@@ -137,7 +138,7 @@ def changed(evidence, **fields):
 
 
 def found(rule, evidence):
-    return judge_one(all_rules()[rule], evidence).findings
+    return judge_one(all_rules()[rule], Case(evidence)).findings
 
 
 def rounds_changed(**fields):

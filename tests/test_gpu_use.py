@@ -9,6 +9,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from unstuck.analysis.case import Case
 from unstuck.analysis.gpu import gpu_use
 from unstuck.evidence import Evidence, Host, Run, Sample
 from unstuck.evidence.basics import Timing
@@ -41,7 +42,7 @@ def run(gpus: list[Gpu], device: str = "cuda:0", visible: str | None = None, wai
 
 
 def found(evidence: Evidence, rule: str = "dataloader-bound") -> list[Finding]:
-    return judge_one(all_rules()[rule], evidence).findings
+    return judge_one(all_rules()[rule], Case(evidence)).findings
 
 
 @pytest.mark.parametrize(
@@ -55,7 +56,7 @@ def found(evidence: Evidence, rule: str = "dataloader-bound") -> list[Finding]:
 def test_a_full_gpu_is_known_with_and_without_pids(processes: dict[int, int]) -> None:
     full = run([Gpu(0, busy=0.97, processes=processes)])
 
-    assert gpu_use(full, full.mains()[0]).busy == pytest.approx(0.97)
+    assert gpu_use(Case(full), Case(full).mains[0]).busy == pytest.approx(0.97)
     assert found(full) == []
     assert [one.certainty for one in found(run([Gpu(0, busy=0.2, processes=processes)]))] == ["certain"]
 
@@ -65,7 +66,7 @@ def test_a_loop_whose_body_only_launches_is_not_data_bound_while_the_gpu_is_full
     launches = run([Gpu(0, busy=0.99)], waited=99.0)
 
     assert found(launches) == []
-    assert bottleneck(launches).answer == "compute"
+    assert bottleneck(Case(launches)).answer == "compute"
 
 
 @pytest.mark.parametrize(
@@ -83,8 +84,8 @@ def test_where_it_cannot_be_known_a_finding_is_only_possible_and_says_so(gpus: l
 
     assert finding.certainty == "possible"
     assert finding.seen[-1] == f"whether the GPU was busy meanwhile is not known: {why}"
-    assert bottleneck(unknown).answer == "unknown"
-    assert "Data may be the limit: 60 % of the loop waits for data" in bottleneck(unknown).text
+    assert bottleneck(Case(unknown)).answer == "unknown"
+    assert "Data may be the limit: 60 % of the loop waits for data" in bottleneck(Case(unknown)).text
 
 
 def test_the_device_is_found_by_the_variable_that_hides_the_others() -> None:

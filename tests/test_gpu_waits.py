@@ -8,6 +8,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
+from unstuck.analysis.case import Case
 from unstuck.analysis.rank_deaths import GAVE_UP, KILLED, PARTNER_GONE, TOLD_TO_GO, deaths
 from unstuck.analysis.ranks import as_of, stand
 from unstuck.analysis.stacks import COLLECTIVE, GPU, doing
@@ -73,7 +74,7 @@ def test_a_barrier_is_a_collective_also_where_the_thread_spins_in_it():
 def test_what_was_enqueued_first_and_is_not_finished_is_what_a_rank_waits_in():
     waits = Collective(7, "all_reduce", 3.5, where=BACKWARD, calls="backward")
 
-    first, second = stand(live(rank(0, waits), rank(1)))
+    first, second = stand(Case(live(rank(0, waits), rank(1))))
 
     assert (first.call, first.where) == ("backward", BACKWARD)
     assert not second.waits  # all that it enqueued is finished: it waits for kernels of its own
@@ -159,7 +160,7 @@ def died(status, *, at, first=None, **more):
     exits = [Exit(100, status, at, "reaped", 10)]
     exits += [Exit(101, -15, at + 0.2, "reaped", 10)] if first is None else [Exit(101, first, at - 5.0, "reaped", 10)]
     ranks = [rank(0, alive=False, **more), rank(1, alive=False)]
-    ended = deaths(Evidence(run=Run(id="r", status=1), recording=ranks, exits=exits))
+    ended = deaths(Case(Evidence(run=Run(id="r", status=1), recording=ranks, exits=exits)))
     return {one.process.rank: one.how for one in ended}
 
 

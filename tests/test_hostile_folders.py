@@ -20,6 +20,7 @@ import msgspec
 import pytest
 
 from stuck import wait_for
+from unstuck.analysis.case import Case
 from unstuck.analysis.rank_deaths import members
 from unstuck.cli import main as cli
 from unstuck.diagnose import diagnose, report_on
@@ -243,10 +244,10 @@ def test_which_rank_is_missing_is_found_without_counting_to_the_size_of_the_worl
     evidence = Evidence(run=Run(id="x"), recording=[rank(0), rank(1), beside], exits=[Exit(0, 1, 1.0, "waited")])
 
     with spoiling.within_memory(), spoiling.in_time("members"):
-        assert members(evidence)[2].rank is None
+        assert members(Case(evidence))[2].rank is None
         report_on(evidence)
     small = [msgspec.structs.replace(one, world=3) for one in (rank(0), rank(2))]
-    assert members(Evidence(run=Run(id="x"), recording=[*small, beside]))[2].rank == 1
+    assert members(Case(Evidence(run=Run(id="x"), recording=[*small, beside])))[2].rank == 1
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ import itertools
 import msgspec
 import pytest
 
+from unstuck.analysis.case import Case
 from unstuck.diagnose import report_on
 from unstuck.evidence import Evidence, Exit, Host, Memory, Run, Sample
 from unstuck.evidence.basics import Place
@@ -67,20 +68,17 @@ def test_of_two_nodes_with_equal_pids_the_one_with_the_oom_kill_is_named_whateve
 def test_a_pid_that_was_given_to_a_later_process_is_not_taken_for_the_earlier_one():
     """Worker 0 of the first pass ended well; the kernel gave its pid to the worker of the second, which is killed."""
     early, late = worker("a", None, opened=2.0, ended=3.0), worker("a", None, opened=6.0, fetching=[Fetching(1)])
-    evidence = Evidence(
-        run=Run(id="r"),
-        recording=[late, early],
-        exits=[Exit(12, -9, 8.0, "reaped", 11, node="a"), Exit(12, 0, 3.0, "reaped", 11, node="a")],
-    )
+    exits = [Exit(12, -9, 8.0, "reaped", 11, node="a"), Exit(12, 0, 3.0, "reaped", 11, node="a")]
+    case = Case(Evidence(run=Run(id="r"), recording=[late, early], exits=exits))
 
-    assert evidence.process("a", 12) is late
-    assert evidence.process("a", 12, at=3.0) is early
-    assert [seen.status for seen in evidence.exits_of(early)] == [0]
-    assert [seen.status for seen in evidence.exits_of(late)] == [-9]
+    assert case.process("a", 12) is late
+    assert case.process("a", 12, at=3.0) is early
+    assert [seen.status for seen in case.exits_of(early)] == [0]
+    assert [seen.status for seen in case.exits_of(late)] == [-9]
 
 
 def test_an_exit_of_older_evidence_belongs_to_the_process_with_its_pid():
     process = worker("a", None)
-    evidence = Evidence(run=Run(id="r"), recording=[process], exits=[Exit(12, 3, 8.0, "reaped", 11)])
+    case = Case(Evidence(run=Run(id="r"), recording=[process], exits=[Exit(12, 3, 8.0, "reaped", 11)]))
 
-    assert evidence.exit_of(process).status == 3
+    assert case.exit_of(process).status == 3

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from unstuck.analysis.case import Case
 from unstuck.evidence import Evidence, Host, Memory, Run, Sample
 from unstuck.evidence.basics import Timing
 from unstuck.evidence.distributed import Collective, Phase, Span
@@ -22,7 +23,7 @@ def rank(number: int, arrivals: list[float], **facts: object) -> Process:
 
 
 def judged(*ranks: Process) -> int | None:
-    late = latest(Evidence(run=Run("x"), recording=list(ranks)))
+    late = latest(Case(Evidence(run=Run("x"), recording=list(ranks))))
     return late.process.rank if late is not None else None
 
 
@@ -31,7 +32,7 @@ def steps(late: float, count: int = STEPS) -> list[float]:
 
 
 def test_the_rank_that_comes_last_at_every_step_is_it():
-    late = latest(Evidence(run=Run("x"), recording=[rank(0, steps(0.0)), rank(1, steps(0.04))]))
+    late = latest(Case(Evidence(run=Run("x"), recording=[rank(0, steps(0.0)), rank(1, steps(0.04))])))
 
     assert late is not None
     assert late.process.rank == 1
@@ -62,7 +63,7 @@ def test_delays_of_collectives_that_wait_for_each_other_add_up():
     first = [number * STEP + part for number in range(STEPS) for part in (0.0, 0.05)]
     second = [at + 0.02 for at in first]
 
-    late = latest(Evidence(run=Run("x"), recording=[rank(0, first), rank(1, second)]))
+    late = latest(Case(Evidence(run=Run("x"), recording=[rank(0, first), rank(1, second)])))
 
     assert late is not None
     assert late.by == pytest.approx(0.04, rel=0.1)
@@ -77,7 +78,7 @@ def test_one_delay_is_counted_once_for_all_collectives_of_one_backward():
         ]
 
     ranks = [rank(0, [], collectives=backward(0.0)), rank(1, [], collectives=backward(0.04))]
-    late = latest(Evidence(run=Run("x"), recording=ranks))
+    late = latest(Case(Evidence(run=Run("x"), recording=ranks)))
 
     assert late is not None
     assert late.by == pytest.approx(0.04, rel=0.1)
@@ -110,9 +111,9 @@ def own(ran: tuple[float, float], queued: tuple[float, float]) -> bool:
     ]  # fmt: skip
     ranks = [rank(0, steps(0.0)), rank(1, steps(0.04))]
     found = Evidence(run=Run("x"), recording=ranks, host=[Host("a", cpus=2, samples=samples)])
-    late = latest(found)
+    late = latest(Case(found))
     assert late is not None
-    return is_own(found, late)
+    return is_own(Case(found), late)
 
 
 def test_a_rank_that_computes_longer_is_late_by_itself():
@@ -136,7 +137,7 @@ def test_threads_that_a_rank_waits_for_are_held_up_as_it_is():
     ranks = [rank(0, steps(0.0)), rank(1, steps(0.04))]
     found = Evidence(run=Run("x"), recording=ranks, host=[Host("a", cpus=2, samples=samples)])
 
-    assert not is_own(found, latest(found))
+    assert not is_own(Case(found), latest(Case(found)))
 
 
 def loader(waits: float, bodies: float) -> Loader:

@@ -8,6 +8,7 @@ import re
 import pytest
 
 from test_logs import grep, logs_in, run_unstuck
+from unstuck.analysis.case import Case
 from unstuck.diagnose import gather
 from unstuck.inside import format as f
 from unstuck.inside.format import Kind
@@ -176,7 +177,7 @@ def test_every_rank_has_its_log_with_its_marks_and_its_barriers(tmp_path):
         assert found == [f"EPOCH {number} {mark}" for number in (0, 1) for mark in epoch]
         (group,) = grep(logs, '"✅.*process group"', f"debug_rank{rank}_*.log")
         assert f"✅ [DISTRIBUTED] rank {rank} - process group at train.py:9: gloo, rank {rank} of 2, file://" in group
-    for process in gather(logs.parent).ranks():
+    for process in Case(gather(logs.parent)).ranks:
         told = [f"EPOCH {one.number} {one.kind.upper()} START" for one in process.phases]
         assert told == [f"EPOCH {number} {mark}" for number in (0, 1) for mark in epoch if mark.endswith("START")]
     waited = [line.partition("] 🔄 ")[2] for line in grep(logs, '"🔄.*barrier"', "debug_rank1_*.log")]

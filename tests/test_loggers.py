@@ -6,6 +6,7 @@ import json
 
 import pytest
 
+from unstuck.analysis.case import Case
 from unstuck.analysis.side_work import kind_of, library
 from unstuck.diagnose import report_on
 from unstuck.evidence import Evidence, Host, Memory, Run, Sample
@@ -253,12 +254,12 @@ def test_a_logger_that_costs_nothing_is_acquitted_where_a_run_is_slow_for_anothe
     loggers = [Logger("wandb", mode="online")]
     evidence = trained(0.0003, 0.1, loggers=loggers)
 
-    assert acquitted(evidence, [root("slow")]) == [
+    assert acquitted(Case(evidence), [root("slow")]) == [
         "wandb (online) is not the cause: 200 calls took 300 µs each, 60 ms in all, 0.06 % of the run. To see for "
         "yourself: WANDB_MODE=disabled unstuck run -- python train.py"
     ]
-    assert acquitted(evidence, [root("crashed")]) == acquitted(evidence, []) == []
-    assert acquitted(trained(0.2, 0.1, loggers=loggers), [root("slow")]) == []
+    assert acquitted(Case(evidence), [root("crashed")]) == acquitted(Case(evidence), []) == []
+    assert acquitted(Case(trained(0.2, 0.1, loggers=loggers)), [root("slow")]) == []
 
 
 def test_the_log_tells_mode_failures_and_what_a_pass_spent(tmp_path):

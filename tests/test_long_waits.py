@@ -8,6 +8,7 @@ import msgspec
 import numpy as np
 import pytest
 
+from unstuck.analysis.case import Case
 from unstuck.evidence import Evidence
 from unstuck.evidence.loader import Loader
 from unstuck.evidence.process import Failure, Process
@@ -132,7 +133,7 @@ def changed(found: Evidence, loader: dict, process: dict | None = None, status: 
 
 
 def verdict(rule: str, found: Evidence) -> str:
-    return judge_one(all_rules()[rule], found).verdict
+    return judge_one(all_rules()[rule], Case(found)).verdict
 
 
 def spiky(found: Evidence) -> Loader:

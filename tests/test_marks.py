@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from unstuck.analysis.case import Case
 from unstuck.diagnose import report_on
 from unstuck.evidence import Evidence, Run
 from unstuck.evidence.basics import Place
@@ -97,7 +98,7 @@ def test_what_comes_next_may_be_known_from_another_rank():
 
 def test_ranks_that_wait_at_different_marks_went_different_ways():
     evidence = run((rank(0, train(ended=2.0)), BARRIER), (rank(1, train()), BACKWARD))
-    assert meaning(evidence) == (
+    assert meaning(Case(evidence)) == (
         "rank 0 stands after EPOCH 0 TRAINING END, in barrier at train.py:52; rank 1 is still in EPOCH 0 TRAINING, "
         "batch 8 of 8, in backward at train.py:31. They went different ways, and wait for each other."
     )
@@ -105,7 +106,7 @@ def test_ranks_that_wait_at_different_marks_went_different_ways():
 
 def test_a_rank_that_waits_for_nobody_is_what_the_others_wait_for():
     evidence = run((rank(0, train(ended=2.0)), BARRIER), (rank(1, train(), batches=3), READING))
-    assert meaning(evidence) == (
+    assert meaning(Case(evidence)) == (
         "rank 0 stands after EPOCH 0 TRAINING END, in barrier at train.py:52; rank 1 stands in EPOCH 0 TRAINING, "
         "batch 3 of 8, and in no collective. What keeps it is its own: its data, its computing, or what it does alone."
     )
@@ -113,14 +114,14 @@ def test_a_rank_that_waits_for_nobody_is_what_the_others_wait_for():
 
 def test_ranks_in_the_same_call_are_not_told_apart_by_marks():
     evidence = run((rank(0, train(ended=2.0)), BARRIER), (rank(1, train(ended=2.0)), BARRIER))
-    assert meaning(evidence) == (
+    assert meaning(Case(evidence)) == (
         "all ranks stand after EPOCH 0 TRAINING END, in the same call, barrier at train.py:52."
     )
 
 
 @pytest.mark.parametrize("calls", [[READING, READING], [BARRIER]])
 def test_nothing_is_said_where_nobody_waits_or_there_is_one_rank(calls):
-    assert meaning(run(*((rank(number, train()), one) for number, one in enumerate(calls)))) == ""
+    assert meaning(Case(run(*((rank(number, train()), one) for number, one in enumerate(calls))))) == ""
 
 
 def test_the_report_has_it_for_every_rank_and_for_the_run():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from unstuck.analysis.case import Case
 from unstuck.evidence import Evidence, Host, Memory, Run, Sample
 from unstuck.evidence.basics import Place, Timing
 from unstuck.evidence.finding import Finding
@@ -40,7 +41,7 @@ def found(
     ]  # fmt: skip
     host = Host("node", cpus=cpus, granted=f"0-{cpus - 1}", samples=samples)
     evidence = Evidence(Run("x"), recording=[*trainings, *workers], host=[host])
-    return judge_one(all_rules()["dataloader-bound"], evidence).findings
+    return judge_one(all_rules()["dataloader-bound"], Case(evidence)).findings
 
 
 def test_two_trainings_that_fill_two_cores_are_told_of_the_cores_and_not_to_add_workers() -> None:

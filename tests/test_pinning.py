@@ -11,6 +11,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from unstuck.analysis.case import Case
 from unstuck.evidence import Evidence
 from unstuck.probes import host, processors
 from unstuck.rules.discovery import all_rules
@@ -27,7 +28,7 @@ def evidence(rule: str) -> Evidence:
 
 
 def verdict(rule: str, found: Evidence) -> str:
-    return judge_one(all_rules()[rule], found).verdict
+    return judge_one(all_rules()[rule], Case(found)).verdict
 
 
 def with_host(found: Evidence, **changed: object) -> Evidence:
@@ -154,7 +155,7 @@ def test_a_job_of_slurm_is_told_how_to_ask_for_more():
     started = idling(with_mains(evidence(PINNED), processors=1), 0.9)
     job = with_threads(started, variables={"SLURM_JOB_ID": "4711", "SLURM_CPUS_PER_TASK": "1"})
 
-    finding = judge_one(all_rules()[PINNED], job).findings[0]
+    finding = judge_one(all_rules()[PINNED], Case(job)).findings[0]
 
     assert finding.cause.endswith("The training was started that way, by Slurm.")
     assert "srun --cpus-per-task=2" in finding.remedy.text
@@ -169,7 +170,7 @@ def test_who_pinned_it_is_told_by_when_it_was():
     )
 
     def cause(found):
-        return judge_one(all_rules()[PINNED], found).findings[0].cause
+        return judge_one(all_rules()[PINNED], Case(found)).findings[0].cause
 
     assert "OMP_PROC_BIND=close is set" in cause(evidence(PINNED))
     assert cause(by_taskset).endswith("The training was started that way, by taskset.")
@@ -201,6 +202,6 @@ def test_ranks_that_keep_all_processors_busy_are_right_to_have_one_thread_each()
 
 
 def test_more_processors_mean_more_threads_for_each_rank():
-    finding = judge_one(all_rules()[ALONE], with_host(evidence(ALONE), cpus=64)).findings[0]
+    finding = judge_one(all_rules()[ALONE], Case(with_host(evidence(ALONE), cpus=64))).findings[0]
 
     assert finding.remedy.commands[0].startswith("OMP_NUM_THREADS=64 ")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
+from unstuck.analysis.case import Case
 from unstuck.analysis.progress import standstills
 from unstuck.diagnose import report_on
 from unstuck.evidence import Evidence, Run
@@ -61,7 +62,7 @@ HELPERS = {
 def test_who_only_reports_on_a_hung_training_does_not_make_it_healthy(beside):
     seen = evidence(beside=beside)
 
-    assert [one.seconds for one in standstills(seen)] == [40.0]
+    assert [one.seconds for one in standstills(Case(seen))] == [40.0]
     assert report_on(seen).state in ("stuck", "unknown")
 
 
@@ -69,7 +70,7 @@ def test_who_only_reports_on_a_hung_training_does_not_make_it_healthy(beside):
 def test_a_thread_that_may_have_the_answer_and_works_is_progress(beside):
     seen = evidence(beside=beside)
 
-    assert standstills(seen) == []
+    assert standstills(Case(seen)) == []
     assert report_on(seen).state == "healthy"
 
 
@@ -79,8 +80,8 @@ def test_a_loggers_own_process_is_no_progress_but_a_child_that_computes_is():
     )
     pool = child("child", ["python"], task(tid=200, state="R", syscall="", cpu=0.5), cpu=0.5)
 
-    assert standstills(evidence(processes=[core]))
-    assert not standstills(evidence(processes=[pool]))
+    assert standstills(Case(evidence(processes=[core])))
+    assert not standstills(Case(evidence(processes=[pool])))
 
 
 def test_a_command_at_the_other_end_of_a_pipe_counts_if_it_moves():
@@ -88,8 +89,8 @@ def test_a_command_at_the_other_end_of_a_pipe_counts_if_it_moves():
         ends = Awaited("pipe", "pipe:[1]", 5, [Holder(300, "curl", moving=moving)])
         return Task(tid=PID, state="S", syscall="read", awaits=ends, still=40.0)
 
-    assert standstills(evidence(piped(moving=False)))
-    assert not standstills(evidence(piped(moving=True)))
+    assert standstills(Case(evidence(piped(moving=False))))
+    assert not standstills(Case(evidence(piped(moving=True))))
 
 
 def test_a_wait_for_a_server_is_told_as_waiting_and_what_would_settle_it():
@@ -121,9 +122,9 @@ def test_a_thread_in_a_page_fault_gets_on_while_pages_come():
     fault = Task(tid=PID, state="D", wait_channel="folio_wait_bit_common", still=12.0)
     coming = Task(tid=PID, state="D", wait_channel="folio_wait_bit_common", still=12.0, page_ins=3)
 
-    assert [one.awaits for one in standstills(evidence(fault, frames=[USERS]))] == ["storage"]
-    assert standstills(evidence(coming, frames=[USERS])) == []
-    assert standstills(evidence(fault, frames=[USERS], files_grown=1 << 20)) == []
+    assert [one.awaits for one in standstills(Case(evidence(fault, frames=[USERS])))] == ["storage"]
+    assert standstills(Case(evidence(coming, frames=[USERS]))) == []
+    assert standstills(Case(evidence(fault, frames=[USERS], files_grown=1 << 20))) == []
 
 
 def test_who_polls_for_something_makes_no_progress_however_often_it_wakes_up():
@@ -135,8 +136,8 @@ def test_who_polls_for_something_makes_no_progress_however_often_it_wakes_up():
         stacks=seen.stacks,
     )
 
-    assert standstills(seen) == []  # it was looked at for a second
-    assert [(one.seconds, one.awaits) for one in standstills(long)] == [(11.0, "a sleep of its own to end")]
+    assert standstills(Case(seen)) == []  # it was looked at for a second
+    assert [(one.seconds, one.awaits) for one in standstills(Case(long))] == [(11.0, "a sleep of its own to end")]
 
 
 def test_ranks_that_wait_in_a_collective_are_well_while_another_rank_works():
@@ -147,14 +148,14 @@ def test_ranks_that_wait_in_a_collective_are_well_while_another_rank_works():
 
     both = Evidence(run=stuck.run, processes=[*stuck.processes, other], stacks=[*stuck.stacks, works])
 
-    assert standstills(stuck)
-    assert standstills(both) == []
+    assert standstills(Case(stuck))
+    assert standstills(Case(both)) == []
 
 
 def test_what_was_seen_before_a_run_ended_leaves_nothing_open():
     ended = msgspec.structs.replace(evidence(), run=Run(id="x", command=["python"], started=0.0, status=0))
 
-    assert standstills(ended) == []
+    assert standstills(Case(ended)) == []
 
 
 SLEEPS = {"a step that sleeps": (1.5, []), "a sleep that never ends": (70.0, ["stuck-in-user-code"])}

@@ -15,6 +15,7 @@ import msgspec
 import pytest
 
 from unstuck import rules
+from unstuck.analysis.case import Case
 from unstuck.evidence import Evidence
 from unstuck.evidence.finding import Finding
 from unstuck.rules.discovery import all_rules
@@ -64,7 +65,7 @@ def judged(path: Path) -> list[Finding]:
     """By its own rule. The names of code files stay: a rule looks at what is the user's and what a library's."""
     saved = json.loads(path.read_bytes())
     evidence = msgspec.convert(hostile(saved), Evidence)
-    return list(all_rules()[path.parent.name].check(evidence))
+    return list(all_rules()[path.parent.name].check(Case(evidence)))
 
 
 @pytest.mark.parametrize("path", KEPT, ids=lambda path: path.parent.name)

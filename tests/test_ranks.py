@@ -11,6 +11,7 @@ import time
 
 import pytest
 
+from unstuck.analysis.case import Case
 from unstuck.diagnose import gather
 
 pytestmark = pytest.mark.scenario
@@ -130,7 +131,7 @@ def test_a_restart_is_another_attempt_of_the_same_run(tmp_path, script, unstuck)
     evidence = gather(folder)
     assert ended.returncode == 0, ended.stderr
     assert [(one.number, one.type, one.rank) for one in evidence.attempts] == [(0, "ZeroDivisionError", 0)]
-    assert [one.attempt for one in evidence.mains()] == [1]
+    assert [one.attempt for one in Case(evidence).mains] == [1]
     assert json.loads((folder / "report.json").read_bytes())["state"] == "healthy"
 
 

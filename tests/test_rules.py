@@ -8,6 +8,7 @@ import msgspec
 import pytest
 
 from capture import words
+from unstuck.analysis.case import Case
 from unstuck.analysis.loading import lasted
 from unstuck.diagnose import report_on
 from unstuck.evidence import Evidence, Run
@@ -47,7 +48,7 @@ def test_no_rule_at_all_speaks_of_the_healthy_neighbour(rule):
 def test_a_rule_is_unknown_without_what_it_needs(rule):
     bare = Evidence(run=Run(id="nothing was looked at"))
 
-    judgement = judge_one(all_rules()[rule], bare)
+    judgement = judge_one(all_rules()[rule], Case(bare))
 
     assert judgement.verdict == "unknown"
     assert set(judgement.missing) == {needed.replace("|", " or ") for needed in all_rules()[rule].needs}
@@ -73,7 +74,7 @@ def test_a_rule_that_raises_is_broken_and_takes_nothing_down(monkeypatch):
     rules["worker-killed"] = msgspec.structs.replace(rules["worker-killed"], check=raises)
     monkeypatch.setattr("unstuck.rules.engine.all_rules", lambda: rules)
 
-    verdicts = {one.rule: one.verdict for one in judge(evidence("worker-oom-killed", "found"))}
+    verdicts = {one.rule: one.verdict for one in judge(Case(evidence("worker-oom-killed", "found")))}
 
     assert "broken" in verdicts.values()
     assert verdicts["worker-oom-killed"] == "found"
@@ -82,7 +83,7 @@ def test_a_rule_that_raises_is_broken_and_takes_nothing_down(monkeypatch):
 @pytest.mark.parametrize(("collecting", "first"), [(0.14, "hf-indices-mapping"), (0.98, "gc-pauses")])
 def test_of_two_causes_that_cost_time_the_larger_share_comes_first(collecting, first):
     mapping = evidence("hf-indices-mapping", "found")
-    main = mapping.mains()[0]
+    main = Case(mapping).mains[0]
     took = Timing(count=10, total=collecting * lasted(main), longest=0.1)
     busy = msgspec.structs.replace(main, collecting=took)
     both = msgspec.structs.replace(mapping, recording=[busy if one is main else one for one in mapping.recording])

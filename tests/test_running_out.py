@@ -7,6 +7,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from unstuck.analysis.case import Case
 from unstuck.analysis.failures import raised_at, ran_out, spent_on
 from unstuck.analysis.torch_errors import is_out_of_memory, shortage
 from unstuck.diagnose import report_on
@@ -48,7 +49,7 @@ def main_that(failure: Failure | None, loader: Loader, **known) -> Process:
 
 
 def findings(rule: str, evidence: Evidence):
-    return judge_one(all_rules()[rule], evidence).findings
+    return judge_one(all_rules()[rule], Case(evidence)).findings
 
 
 def test_a_message_gives_its_numbers() -> None:
@@ -153,7 +154,7 @@ def test_a_main_process_that_repeats_what_its_worker_said_has_not_run_out_itself
     own = descriptors("fetch", told, file=90, pipe=8)
     carried = descriptors("uncaught", f"Caught OSError in DataLoader worker process 0.\n{told}", 2.1, shared_memory=9)
 
-    (found,) = ran_out(run_of(main_that(carried, LOADER), worker_that(own)))
+    (found,) = ran_out(Case(run_of(main_that(carried, LOADER), worker_that(own))))
 
     assert found.process.pid == 20
     assert spent_on(found.failure) == "file"

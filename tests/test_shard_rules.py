@@ -6,6 +6,7 @@ import msgspec
 import pytest
 
 from test_rules import evidence as evidence_of
+from unstuck.analysis.case import Case
 from unstuck.evidence import Evidence, Run
 from unstuck.evidence.basics import Place
 from unstuck.evidence.distributed import Wrapped
@@ -41,7 +42,7 @@ def part(*errors: ShardError, **facts: object) -> Shards:
 
 
 def found(evidence: Evidence) -> list[Finding]:
-    return rank_findings(judge(evidence))
+    return rank_findings(judge(Case(evidence)))
 
 
 @pytest.mark.parametrize(

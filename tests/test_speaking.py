@@ -7,6 +7,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from unstuck.analysis.case import Case
 from unstuck.evidence import Evidence
 from unstuck.evidence.frameworks import Callback, Framework
 from unstuck.evidence.loader import Loader
@@ -69,7 +70,7 @@ def test_the_trainer_is_named_with_what_it_was_asked_for():
 @pytest.mark.parametrize("maker", MAKERS)
 def test_a_loader_that_does_not_keep_up_is_mended_in_its_makers_words(maker):
     evidence = msgspec.json.decode(KEPT.read_bytes(), type=Evidence)
-    (finding,) = all_rules()["dataloader-bound"].check(_made_by(evidence, maker))
+    (finding,) = all_rules()["dataloader-bound"].check(Case(_made_by(evidence, maker)))
 
     assert f"Set {MAKERS[maker].partition('=')[0]}=" in finding.remedy.text
     assert maker.rpartition(".")[0] in finding.remedy.text

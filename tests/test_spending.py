@@ -16,6 +16,7 @@ import pytest
 
 from capture import words
 from capture_samples import RULE, lasting, started
+from unstuck.analysis.case import Case
 from unstuck.analysis.stacks import COMPILING, TRAINING, doing
 from unstuck.analysis.time_use import spending
 from unstuck.diagnose import report_on
@@ -95,7 +96,7 @@ def test_a_run_whose_time_is_compute_stays_clear():
 
 
 def test_shares_of_a_thread_add_up():
-    spent = spending(evidence("sampled"))
+    spent = spending(Case(evidence("sampled")))
 
     assert sum(one.share for one in spent if one.role == "main") == pytest.approx(1, abs=0.03)
     assert sum(one.share for one in spent if one.role == "workers") == pytest.approx(1, abs=0.05)
@@ -109,14 +110,14 @@ def test_a_loop_that_does_not_get_on_is_not_called_slow():
     ]
     stands = msgspec.structs.replace(found, samples=waits, stacks=[])
 
-    assert judge_one(all_rules()[RULE], stands).verdict == "clear"
+    assert judge_one(all_rules()[RULE], Case(stands)).verdict == "clear"
 
 
 def test_workers_that_have_only_started_are_waited_for():
     found = evidence("sampled")
     young = [msgspec.structs.replace(one, age=1.0) for one in found.processes]
 
-    assert judge_one(all_rules()[RULE], msgspec.structs.replace(found, processes=young)).verdict == "clear"
+    assert judge_one(all_rules()[RULE], Case(msgspec.structs.replace(found, processes=young))).verdict == "clear"
 
 
 def test_py_spys_raw_format_is_read_with_processes_threads_and_odd_commands(tmp_path):
@@ -225,4 +226,4 @@ def test_a_loop_that_only_passes_over_batches_is_not_called_slow():
     (main,) = [one.pid for one in found.processes if one.role == "main"]
     skips = [one for one in found.samples if one.pid != main or any(call.name == "__next__" for call in one.frames)]
 
-    assert judge_one(all_rules()[RULE], msgspec.structs.replace(found, samples=skips)).verdict == "clear"
+    assert judge_one(all_rules()[RULE], Case(msgspec.structs.replace(found, samples=skips))).verdict == "clear"

@@ -7,6 +7,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from unstuck.analysis.case import Case
 from unstuck.analysis.cpu_contention import fair_waiting, others, spent
 from unstuck.evidence import Evidence, Host, Memory, Run, Sample
 from unstuck.evidence.basics import Place, Timing
@@ -74,16 +75,16 @@ def with_workers(waited: float, rate: tuple[float, float], of_worker: tuple[floa
 
 
 def verdict(rule: str, found: Evidence) -> str:
-    return judge_one(all_rules()[rule], found).verdict
+    return judge_one(all_rules()[rule], Case(found)).verdict
 
 
 def test_the_time_of_a_main_thread_is_running_queueing_and_being_blocked():
     found = in_main(4.0, 0.3, (0.2, 0.7))
 
-    took = spent(found, found.recording[0], BEGAN, BEGAN + 10.0)
+    took = spent(Case(found), found.recording[0], BEGAN, BEGAN + 10.0)
 
     assert (took.ran, took.queued, took.blocked) == pytest.approx((2.0, 7.0, 1.0))
-    assert others(found, found.recording[0], BEGAN, BEGAN + 10.0) == pytest.approx(0.9)
+    assert others(Case(found), found.recording[0], BEGAN, BEGAN + 10.0) == pytest.approx(0.9)
 
 
 def test_a_loop_that_only_has_no_core_does_not_wait_for_data():
@@ -95,7 +96,7 @@ def test_what_the_loop_itself_computed_is_never_taken_for_queueing():
     """Its main thread was hardly ever on a core: what it ran went into the steps, not into fetching."""
     found = in_main(1.5, 0.05, (0.1, 1.0))
 
-    assert fair_waiting(found, found.recording[0], found.recording[0].loaders[0]).share < 0.1
+    assert fair_waiting(Case(found), found.recording[0], found.recording[0].loaders[0]).share < 0.1
 
 
 def test_the_same_loop_on_a_machine_of_its_own_waits_for_data():
@@ -105,7 +106,7 @@ def test_the_same_loop_on_a_machine_of_its_own_waits_for_data():
 def test_storage_that_blocks_is_found_beside_other_programs():
     found = in_main(8.0, 0.3, (0.1, 0.2))
 
-    (finding,) = judge_one(all_rules()["dataloader-bound"], found).findings
+    (finding,) = judge_one(all_rules()["dataloader-bound"], Case(found)).findings
 
     assert any("other programs had 95 % of the CPU cores: 2 s" in line for line in finding.seen)
 
@@ -119,7 +120,7 @@ def test_a_run_that_has_most_of_the_cores_itself_is_in_its_own_way():
     crowd = {MAIN: (0.3, 0.7), **dict.fromkeys(range(50, 55), (0.3, 0.6))}
     crowded = msgspec.structs.replace(found, host=[host(BEGAN + 10.0, crowd)])
 
-    assert others(crowded, crowded.recording[0], BEGAN, BEGAN + 10.0) == 0
+    assert others(Case(crowded), crowded.recording[0], BEGAN, BEGAN + 10.0) == 0
     assert verdict("dataloader-bound", crowded) == "found"
 
 
@@ -127,7 +128,7 @@ def test_a_run_at_its_quota_is_in_nobodys_way():
     """Whatever other programs do on the other cores: it had what it may use."""
     found = in_main(4.0, 0.3, (0.3, 0.7), quota=0.35)
 
-    assert others(found, found.recording[0], BEGAN, BEGAN + 10.0) == 0
+    assert others(Case(found), found.recording[0], BEGAN, BEGAN + 10.0) == 0
 
 
 def test_who_had_the_cores_that_a_process_is_pinned_to_is_not_known():
@@ -160,7 +161,7 @@ def test_workers_that_no_look_has_met_are_the_runs_own():
 
     found = msgspec.structs.replace(found, recording=[*found.recording, *short])
 
-    assert others(found, found.recording[0], BEGAN, BEGAN + 10.0) == 0
+    assert others(Case(found), found.recording[0], BEGAN, BEGAN + 10.0) == 0
 
 
 def test_workers_that_have_no_core_are_not_slow():
@@ -180,7 +181,7 @@ def test_a_loop_keeps_its_length_by_the_clock():
     found = in_main(8.0, 2.7, (0.3, 0.7))
     main = found.recording[0]
 
-    loop = fair_waiting(found, main, main.loaders[0])
+    loop = fair_waiting(Case(found), main, main.loaders[0])
 
     assert loop.lasted == pytest.approx(10.0)
     assert loop.looped == pytest.approx(3.0)

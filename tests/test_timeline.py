@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 
+from unstuck.analysis.case import Case
 from unstuck.analysis.stages import in_words, stage_times
 from unstuck.diagnose import report_on
 from unstuck.evidence import Evidence, Host, Memory, Run, Sample
@@ -44,7 +45,7 @@ def test_each_part_of_the_way_has_its_seconds_and_what_is_in_between_is_own_code
     model = Model(at=5.0, ended=8.0, parameters=2, elements=30)
     main = rank(imported=2.0, model=model, loaders=[LOADER], first_step=17.0, optimizer_steps=3, device="cpu")
     spawned = worker(2, started=10.1, imported=12.0, opened=12.5, first_sample=14.0)
-    steps = timeline(evidence(main, spawned))
+    steps = timeline(Case(evidence(main, spawned)))
     assert told(steps) == [
         ("interpreter", 0.2),
         ("imports", 1.8),
@@ -64,7 +65,7 @@ def test_each_part_of_the_way_has_its_seconds_and_what_is_in_between_is_own_code
 
 def test_a_part_that_takes_longer_than_usual_says_so() -> None:
     main = rank(imported=40.0, model=Model(40.0, 70.0, 1, 8), first_step=71.0, optimizer_steps=1)
-    found = {one.name: one.told for one in timeline(evidence(main))}
+    found = {one.name: one.told for one in timeline(Case(evidence(main)))}
     assert found["imports"] == "import torch; usually at most 15 s"
     assert found["model"] == "8 parameters in 1 tensor; usually at most 10 s"
 
@@ -76,20 +77,20 @@ def test_while_the_first_batch_is_waited_for_it_says_what_moves() -> None:
     loading = worker(2, started=3.05, opened=3.1, first_sample=8.0, fetching=[Fetching(0, samples=7)])
     seen = Sample(at=29.0, processes=[Memory(1, read=3 << 20, cpu=2.5)])
     known = evidence(main, loading, host=[Host("n", samples=[seen])], looked_at=30.0)
-    last = timeline(known)[-1]
+    last = timeline(Case(known))[-1]
     assert (last.name, last.going_on) == ("first batch", True)
     assert last.told == "7 samples loaded so far; 3.0 MiB read; 2.5 s of processor time"
 
 
 def test_a_run_without_a_loader_says_what_its_sources_gave_before_the_first_step() -> None:
     source = Source(kind="tokens", name="tokenizers", items=500, made=60_000, at=4.0, last=20.0)
-    last = timeline(evidence(rank(imported=2.0, alive=True, sources=[source], last_sign=20.0)))[-1]
+    last = timeline(Case(evidence(rank(imported=2.0, alive=True, sources=[source], last_sign=20.0))))[-1]
     assert (last.name, last.going_on) == ("own code", True)
     assert last.told == "500 documents tokenised; 60,000 tokens made"
 
 
 def test_a_training_without_an_optimizer_is_not_said_to_be_before_its_first_step() -> None:
-    steps = timeline(evidence(rank(imported=2.0, loaders=[LOADER], alive=True), worker(2, opened=10.2)))
+    steps = timeline(Case(evidence(rank(imported=2.0, loaders=[LOADER], alive=True), worker(2, opened=10.2))))
     assert [one.name for one in steps if one.going_on] == []
 
 
@@ -129,7 +130,7 @@ def test_what_no_stage_is_around_is_processing_and_each_stage_has_its_kind() -> 
     seen = Sample(at=9.0, processes=[Memory(2, read=90 << 20, from_disk=80 << 20)])
     main = rank(loaders=[LOADER])
     known = evidence(main, process, host=[Host("n", samples=[seen])])
-    found = {one.name: one for one in stage_times(known)}
+    found = {one.name: one for one in stage_times(Case(known))}
     assert list(found) == ["read", "process", "decode", "collate"]
     assert {name: (round(one.share, 2), one.kind) for name, one in found.items()} == {
         "read": (0.5, "reading"),
@@ -138,7 +139,7 @@ def test_what_no_stage_is_around_is_processing_and_each_stage_has_its_kind() -> 
         "collate": (0.1, "computing"),
     }
     assert (found["read"].p50, found["read"].p95) == (0.04, 0.09)
-    assert in_words(known, main, LOADER) == [
+    assert in_words(Case(known), main, LOADER) == [
         "50 % of loading is the stage read, 50 ms each, reading (10 % on the processor); "
         "the slowest: study_007 with 400 ms"
     ]
@@ -151,7 +152,7 @@ def test_a_stage_that_waits_without_reading_is_said_to_wait() -> None:
     )  # fmt: skip
     seen = Sample(at=9.0, processes=[Memory(2, read=40_000, from_disk=0)])
     known = evidence(rank(loaders=[LOADER]), process, host=[Host("n", samples=[seen])])
-    assert stage_times(known)[0].kind == "waiting"
+    assert stage_times(Case(known))[0].kind == "waiting"
 
 
 def decoded(cpu: float, of: float, queued: float) -> tuple[str, float | None]:
@@ -161,7 +162,7 @@ def decoded(cpu: float, of: float, queued: float) -> tuple[str, float | None]:
         stage_cpu_of={"decode": Timing(12, of)}, stage_read={"decode": 10 << 20}, stage_fetched={"decode": 0},
     )  # fmt: skip
     seen = Sample(at=9.0, processes=[Memory(2, read=90 << 20, cpu=2.0, main_cpu=2.0, queued=queued)])
-    (most, *_) = stage_times(evidence(rank(loaders=[LOADER]), process, host=[Host("n", samples=[seen])]))
+    (most, *_) = stage_times(Case(evidence(rank(loaders=[LOADER]), process, host=[Host("n", samples=[seen])])))
     return most.kind, most.processor
 
 
@@ -183,7 +184,7 @@ def test_samples_that_sleep_do_not_wait_for_a_core_though_they_have_none_now_and
     )  # fmt: skip
     process = worker(2, opened=3.1, threads_at_fork=1, fetching=[fetching])
     seen = Sample(at=13.0, processes=[Memory(2, read=4000, cpu=0.6, main_cpu=0.6, queued=0.6)])
-    (one,) = stage_times(evidence(rank(loaders=[LOADER]), process, host=[Host("n", samples=[seen])]))
+    (one,) = stage_times(Case(evidence(rank(loaders=[LOADER]), process, host=[Host("n", samples=[seen])])))
     assert (one.kind, one.processor) == ("waiting", 0.06)
 
 
@@ -199,7 +200,7 @@ def test_what_a_process_reads_for_its_imports_is_not_read_for_samples() -> None:
         for at, cpu in ((10.5, 3.0), (20.5, 5.0))
     ]
     main = rank(loaders=[loader], fetching=[fetching])
-    (one,) = stage_times(evidence(main, host=[Host("n", samples=looks)]))
+    (one,) = stage_times(Case(evidence(main, host=[Host("n", samples=looks)])))
     assert one.kind == "waiting"
 
 
@@ -212,7 +213,7 @@ def test_what_comes_before_a_loader_is_made_is_not_the_loaders() -> None:
         created=Place("/a/train.py", 12, "main"),
     )  # fmt: skip
     main = rank(imported=2.0, loaders=[loader], first_sample=20.1, first_step=21.0, optimizer_steps=3, calls=[WANDB])
-    steps = timeline(evidence(main))
+    steps = timeline(Case(evidence(main)))
     assert told(steps) == [
         ("interpreter", 0.2),
         ("imports", 1.8),
@@ -236,7 +237,7 @@ def test_what_is_done_between_iter_and_next_is_not_the_start_of_workers() -> Non
     )  # fmt: skip
     main = rank(imported=2.9, loaders=[loader], first_step=14.5, optimizer_steps=3, calls=[WANDB])
     forked = worker(2, started=3.05, opened=3.1, first_sample=3.4)
-    assert told(timeline(evidence(main, forked))) == [
+    assert told(timeline(Case(evidence(main, forked)))) == [
         ("interpreter", 0.2),
         ("imports", 2.7),
         ("workers", 0.2),
@@ -250,13 +251,13 @@ def test_what_is_done_between_iter_and_next_is_not_the_start_of_workers() -> Non
 
 def test_the_imports_of_a_spawned_rank_are_no_code_of_the_users() -> None:
     main = rank(started=3.0, opened=9.0, imported=8.99, first_step=9.5, optimizer_steps=1)
-    assert told(timeline(evidence(main))) == [("imports", 6.0), ("first step", 0.5)]
+    assert told(timeline(Case(evidence(main)))) == [("imports", 6.0), ("first step", 0.5)]
 
 
 def test_without_a_word_of_stages_the_sample_is_one() -> None:
     known = evidence(rank(loaders=[LOADER]), loading())
-    assert [one.name for one in stage_times(known)] == ["sample", "collate"]
-    assert in_words(known, known.mains()[0], LOADER) == []
+    assert [one.name for one in stage_times(Case(known))] == ["sample", "collate"]
+    assert in_words(Case(known), Case(known).mains[0], LOADER) == []
 
 
 def test_a_buffer_that_is_filled_once_is_nobodys_failure() -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from unstuck.analysis.case import Case
 from unstuck.analysis.rank_deaths import deaths
 from unstuck.analysis.torch_errors import KINDS, TorchError, errors_of, torch_error
 from unstuck.evidence import Evidence, Run
@@ -30,7 +31,7 @@ def died(kind: str, message: str, causes=()) -> str:
     line = Place("/project/train.py", 31, "train")
     failure = Failure(how="uncaught", type=kind, message=message, at=5.0, frames=[line], causes=list(causes))
     rank = Process("n", 100, 10, "main", rank=0, world=2, failures=[failure])
-    (death,) = deaths(Evidence(run=Run(id="r"), recording=[rank], exits=[]))
+    (death,) = deaths(Case(Evidence(run=Run(id="r"), recording=[rank], exits=[])))
     return death.how
 
 

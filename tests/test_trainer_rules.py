@@ -6,6 +6,7 @@ import msgspec
 import pytest
 
 from test_rules import evidence
+from unstuck.analysis.case import Case
 from unstuck.diagnose import report_on
 from unstuck.evidence import Evidence, Exit, Run
 from unstuck.evidence.basics import Place, Timing
@@ -72,7 +73,7 @@ def slow(rule: str = "epoch-boundary-gap") -> list[Finding]:
 def test_hooks_that_cost_nothing_are_cleared_by_name_with_what_the_model_has_itself():
     model = msgspec.structs.replace(FIT, hooks=["on_train_start"], empty=["validation_step"])
 
-    hooks, itself = acquitted(Evidence(Run("run"), recording=[trained(0.01, framework=model)]), slow())
+    hooks, itself = acquitted(Case(Evidence(Run("run"), recording=[trained(0.01, framework=model)])), slow())
 
     assert hooks == (
         "callbacks are not the cause: 2 callbacks (Plots, Mail) registered, 4 calls of hooks at the boundaries of "
@@ -87,12 +88,12 @@ def test_hooks_that_cost_nothing_are_cleared_by_name_with_what_the_model_has_its
 def test_hooks_that_cost_something_or_go_on_are_not_cleared():
     going = [Call(CALLBACK, "Plots.on_train_epoch_end", LINE, since=30.0)]
 
-    assert acquitted(Evidence(Run("run"), recording=[trained(3.0)]), slow()) == []
-    assert acquitted(Evidence(Run("run"), recording=[trained(0.01, calls=going)]), slow()) == []
+    assert acquitted(Case(Evidence(Run("run"), recording=[trained(3.0)])), slow()) == []
+    assert acquitted(Case(Evidence(Run("run"), recording=[trained(0.01, calls=going)])), slow()) == []
 
 
 def test_nobody_suspects_hooks_where_the_time_is_lost_in_the_steps():
-    assert acquitted(Evidence(Run("run"), recording=[trained(0.01)]), slow("dataloader-bound")) == []
+    assert acquitted(Case(Evidence(Run("run"), recording=[trained(0.01)])), slow("dataloader-bound")) == []
 
 
 def short(**facts) -> Process:
@@ -148,7 +149,7 @@ def test_a_number_of_batches_that_no_epoch_of_a_stream_comes_to_is_told_as_the_u
 
 def test_a_hook_that_hung_is_named_after_the_run_was_stopped_and_killed_for_it():
     looked = evidence("callback-blocks-epoch-end", "found")
-    (main,) = looked.mains()
+    (main,) = Case(looked).mains
     call = Call(CALLBACK, "Plots.on_train_epoch_end", LINE, Timing(1, 0.1, 0.1), at=1.0, last=5.0, since=5.0)
     task = Task(tid=main.pid, state="S", syscall="recvfrom", still=60.0)
     frames = [Frame("/code/helpers.py", 5, "push"), Frame("/code/train.py", 30, "Plots.on_train_epoch_end")]

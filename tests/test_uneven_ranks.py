@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from test_rules import evidence
+from unstuck.analysis.case import Case
 from unstuck.analysis.stacks import COLLECTIVE, TRAINING, doing
 from unstuck.evidence.distributed import Collective, Phase, Span
 from unstuck.evidence.live import Frame, Stack
@@ -16,7 +17,7 @@ NATIVE = Frame("libtorch_cpu.so", 0, "c10d::Reducer::finalize_backward", native=
 
 
 def found(rule, told):
-    return judge_one(all_rules()[rule], told).findings
+    return judge_one(all_rules()[rule], Case(told)).findings
 
 
 def changed(told, **fields):

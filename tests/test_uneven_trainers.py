@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from unstuck.analysis.case import Case
 from unstuck.analysis.side_work import open_hook
 from unstuck.evidence import Evidence, Run
 from unstuck.evidence.basics import Place
@@ -61,7 +62,7 @@ def looked_at(*calls, **more):
 
 
 def roots(told):
-    return [one for one in rank_findings(judge(told)) if one.role == "root"]
+    return [one for one in rank_findings(judge(Case(told))) if one.role == "root"]
 
 
 def test_stacks_tell_a_rank_that_is_through_its_epoch_from_one_in_a_batch():

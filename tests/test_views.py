@@ -11,6 +11,7 @@ from pathlib import Path
 import msgspec
 from rich.console import Console
 
+from unstuck.analysis.case import Case
 from unstuck.diagnose import report_on
 from unstuck.evidence import Evidence
 from unstuck.evidence.basics import Timing
@@ -50,7 +51,7 @@ def test_a_healthy_run_is_one_line():
 
 def test_a_longer_healthy_run_is_told_what_its_limit_is():
     evidence = report(file="clear").evidence
-    main = evidence.mains()[0]
+    main = Case(evidence).mains[0]
     waits, bodies = Timing(count=100, total=0.3, longest=0.1), Timing(count=100, total=99.7, longest=1.0)
     loader = msgspec.structs.replace(main.loaders[0], waits=waits, first_waits=Timing(), bodies=bodies)
     longer = msgspec.structs.replace(main, loaders=[loader])
@@ -103,7 +104,7 @@ def test_a_view_can_be_looked_at_alone(tmp_path):
 
 def test_loaders_that_are_made_anew_each_epoch_are_added_up():
     evidence = report(file="clear").evidence
-    main = evidence.mains()[0]
+    main = Case(evidence).mains[0]
     bodies = Timing(count=100, total=10.0, longest=1.0)
     loaders = [
         msgspec.structs.replace(

@@ -7,6 +7,8 @@ import inspect
 import statistics
 from functools import cache
 
+from unstuck.analysis.case import Case
+from unstuck.evidence import Evidence
 from unstuck.evidence.finding import Symptom
 from unstuck.rules.discovery import all_rules
 from unstuck.trials.scenarios import all_scenarios
@@ -98,9 +100,11 @@ def _shown(trial, kind):
 def _never_stood(report):
     """Batches came until it was ended: an epoch without an end is no standstill, and is told afterwards."""
     evidence = report.evidence
-    mains = evidence.mains() if hasattr(evidence, "mains") else []
-    ends = [seen.at for seen in getattr(evidence, "exits", None) or () if evidence.is_command(seen.node, seen.pid)]
-    newest = max((loader.now_since for main in mains for loader in main.loaders), default=None)
+    if not isinstance(evidence, Evidence):
+        return False
+    case = Case(evidence)
+    ends = [seen.at for seen in case.exits or () if case.is_command(seen.node, seen.pid)]
+    newest = max((loader.now_since for main in case.mains for loader in main.loaders), default=None)
     return bool(ends) and evidence.stall is None and newest is not None and newest >= min(ends) - NEVER
 
 

@@ -12,6 +12,7 @@ import msgspec
 
 from . import __version__
 from .analysis import gil
+from .analysis.case import Case
 from .analysis.progress import standstills, trained
 from .analysis.stages import stage_times
 from .analysis.standstill import needs_patience
@@ -64,7 +65,7 @@ def _living(folder: Path) -> int | None:
     evidence = gather(folder)
     if evidence.run.status is not None:
         return None
-    alive = [one.pid for one in evidence.mains() if one.alive and one.node == os.uname().nodename]
+    alive = [one.pid for one in Case(evidence).mains if one.alive and one.node == os.uname().nodename]
     for pid in alive[:1]:
         found = tree.run_folder(tree.run_of(pid)).folder
         if found is not None and found.exists() and found.samefile(folder):
@@ -139,7 +140,8 @@ def diagnose_live(pid: int, tell: Tell, *, seconds: float = 0.0) -> Report:
     def patience(seen: Look) -> float:
         """Where something stands, but not for long enough to tell stuck from slow, only looking on can."""
         now = live.added(so_far(), seen)
-        return 0.0 if report_on(now).findings else max(needs_patience(now), gil.needs_patience(now))
+        case = Case(now)
+        return 0.0 if report_on(now).findings else max(needs_patience(case), gil.needs_patience(case))
 
     seen = live.look_at(so_far(), pids, tell, patience)
     answers = flight.ask(pids) if found.folder is not None else flight.Answers()
@@ -152,7 +154,7 @@ def _with_stall_of_now(evidence: Evidence) -> Evidence:
     stall = evidence.stall
     if stall is None:
         return evidence
-    goes_on = all(one.last_sign <= stall.since + stall.seconds for one in evidence.mains() if one.alive)
+    goes_on = all(one.last_sign <= stall.since + stall.seconds for one in Case(evidence).mains if one.alive)
     seconds = round(max(time.time() - evidence.run.started - stall.since, stall.seconds), 3)
     now = msgspec.structs.replace(stall, seconds=seconds) if goes_on else None
     return msgspec.structs.replace(evidence, stall=now)
@@ -211,7 +213,9 @@ def trainings(tell: Tell) -> list[Training]:
         seen = evidence.processes
         if not seen:  # it has ended meanwhile
             continue
-        doing = [f"rank {one.rank}: {one.doing}" if one.rank is not None else one.doing for one in activities(evidence)]
+        doing = [
+            f"rank {one.rank}: {one.doing}" if one.rank is not None else one.doing for one in activities(Case(evidence))
+        ]
         doing = doing or [f"unknown: {one.refused}" for one in seen if one.refused][:1]
         mains, workers = (sum(one.role == role for one in seen) for role in ("main", "worker"))
         folder = tree.run_folder(pids).folder
@@ -225,25 +229,26 @@ def trainings(tell: Tell) -> list[Training]:
 def report_on(evidence: Evidence) -> Report:
     """Judge evidence, also evidence that was saved long ago."""
     evidence = without_secrets(evidence)  # first of all: what is written and shown comes from here
-    judgements = judge(evidence)
+    case = Case(evidence)
+    judgements = judge(case)
     findings = rank_findings([*judgements, *tried(evidence)])
     broken: list[str] = []
 
-    def worked_out(name: str, work: Callable[[Evidence], T], nothing: T) -> T:
+    def worked_out(name: str, work: Callable[[Case], T], nothing: T) -> T:
         """A mistake in one part of a report, like one in a rule, takes nothing else with it."""
         try:
-            return work(evidence)
+            return work(case)
         except Exception as error:  # noqa: BLE001  (any bug of one part is told)
             broken.append(f"{name} could not be worked out: {type(error).__name__}: {error}")
             return nothing
 
-    def ruled_out(known: Evidence) -> list[str]:
+    def ruled_out(known: Case) -> list[str]:
         return acquitted(known, findings)
 
     return Report(
         unstuck=__version__,
         run=RunName(evidence.run.id, evidence.run.command, evidence.run.started, evidence.run.host),
-        state=_state([one.symptom for one in findings if one.role == "root"], evidence),
+        state=_state([one.symptom for one in findings if one.role == "root"], case),
         findings=findings,
         activities=worked_out("what the ranks do", activities, []),
         unsettled=[] if findings or _on_purpose(evidence) else worked_out("what is open", unsettled, []),
@@ -253,10 +258,10 @@ def report_on(evidence: Evidence) -> Report:
         stages=worked_out("the stages of loading", stage_times, []),
         bottleneck=worked_out("the bottleneck", bottleneck, None),
         not_checked=[] if _on_purpose(evidence) else _not_checked(judgements),
-        overhead=_overhead(evidence),
+        overhead=_overhead(case),
         summary=worked_out("the summary", summary, ""),
-        framework=worked_out("the framework", trainer_of, ""),
-        notes=_notes(evidence, judgements) + worked_out("what was ruled out", ruled_out, list[str]()) + broken,
+        framework=worked_out("the framework", lambda known: trainer_of(known.evidence), ""),
+        notes=_notes(case, judgements) + worked_out("what was ruled out", ruled_out, list[str]()) + broken,
         trial=evidence.trial,
         data=evidence.data,
         bad_files=worked_out("what is wrong with the data", bad_files, []),
@@ -264,20 +269,20 @@ def report_on(evidence: Evidence) -> Report:
     )
 
 
-def _state(roots: list[str], evidence: Evidence) -> str:
+def _state(roots: list[str], case: Case) -> str:
     if roots:
         return min(roots, key=lambda symptom: Symptom(symptom).weight)
-    if evidence.trial is not None:
-        return "unknown" if any(one.status == FAIL for one in evidence.trial.rungs) else "healthy"
-    if evidence.data is not None and not evidence.data.of_run:
-        return _whole(evidence.data)
-    recorded = evidence.recording or []
-    looked = bool(recorded or evidence.stacks) and not evidence.unreadable
-    looked = looked and not any(one.adapters_failed for one in recorded) and not _blind(evidence)
-    still = standstills(evidence)
+    if case.trial is not None:
+        return "unknown" if any(one.status == FAIL for one in case.trial.rungs) else "healthy"
+    if case.data is not None and not case.data.of_run:
+        return _whole(case.data)
+    recorded = case.recording or []
+    looked = bool(recorded or case.stacks) and not case.unreadable
+    looked = looked and not any(one.adapters_failed for one in recorded) and not _blind(case)
+    still = standstills(case)
     if still:
         return Symptom.WAITING.value if all(one.awaits for one in still) else "unknown"
-    return "healthy" if looked and evidence.run.status in (0, None) and trained(evidence) else "unknown"
+    return "healthy" if looked and case.run.status in (0, None) and trained(case) else "unknown"
 
 
 def _on_purpose(evidence: Evidence) -> bool:
@@ -291,10 +296,10 @@ def _whole(data: Data) -> str:
     return "healthy" if seen and not data.stopped and not any(one.unread for one in data.files) else "unknown"
 
 
-def _blind(evidence: Evidence) -> bool:
+def _blind(case: Case) -> bool:
     """A main process was looked at, and what it does could not be seen."""
-    seen = {one.pid for one in evidence.stacks or ()}
-    refused = [one for one in evidence.processes or () if one.role == "main" and one.refused and not one.ended]
+    seen = {one.pid for one in case.stacks or ()}
+    refused = [one for one in case.processes or () if one.role == "main" and one.refused and not one.ended]
     return any(one.pid not in seen for one in refused)
 
 
@@ -308,8 +313,8 @@ def _not_checked(judgements: list[Judgement]) -> list[NotChecked]:
     return [NotChecked(needs=section, rules=rules) for section, rules in sorted(missing.items())]
 
 
-def _overhead(evidence: Evidence) -> Overhead:
-    mains, workers = evidence.mains(), [one for one in evidence.recording or () if one.role == "worker"]
+def _overhead(case: Case) -> Overhead:
+    mains, workers = case.mains, [one for one in case.recording or () if one.role == "worker"]
     batches = sum(loader.batches for one in mains for loader in one.loaders)
     samples = sum(fetching.samples for one in workers for fetching in one.fetching)
     spent = sum(one.cost.total for one in mains)
@@ -320,24 +325,24 @@ def _overhead(evidence: Evidence) -> Overhead:
         per_step_us=round(spent / batches * 1e6, 2) if batches >= ENOUGH else None,
         per_sample_us=round(spent_in_workers / samples * 1e6, 2) if samples >= ENOUGH else None,
         share_of_step=round(spent / looped, 6) if looped >= A_WHILE else None,
-        longest_us=round(max((one.cost.longest for one in evidence.recording or ()), default=0.0) * 1e6, 1),
-        recorded_bytes=sum(one.size for one in evidence.recording or ()),
+        longest_us=round(max((one.cost.longest for one in case.recording or ()), default=0.0) * 1e6, 1),
+        recorded_bytes=sum(one.size for one in case.recording or ()),
     )
 
 
-def _notes(evidence: Evidence, judgements: list[Judgement]) -> list[str]:
+def _notes(case: Case, judgements: list[Judgement]) -> list[str]:
     """What a reader must know about the looking itself."""
-    notes = list(evidence.unreadable)
+    notes = list(case.unreadable)
     notes += [f"rule {one.rule} is broken: {one.error}" for one in judgements if one.verdict == "broken"]
-    for process in evidence.recording or ():
+    for process in case.recording or ():
         notes += [f"pid {process.pid}: adapter {failed}" for failed in process.adapters_failed]
-    for host in evidence.host or ():
+    for host in case.host or ():
         notes += [f"{host.node}: {_unrecorded(name)}" for name in host.unrecorded]
-    notes += _unseen(evidence)
-    if evidence.data is not None and evidence.data.of_run and evidence.data.stopped:
-        notes.append(evidence.data.stopped)
-    ended_well = evidence.run.status == 0  # and may never have been meant to train: one line says it
-    if evidence.recording is None and not evidence.processes and not _on_purpose(evidence) and not ended_well:
+    notes += _unseen(case)
+    if case.data is not None and case.data.of_run and case.data.stopped:
+        notes.append(case.data.stopped)
+    ended_well = case.run.status == 0  # and may never have been meant to train: one line says it
+    if case.recording is None and not case.processes and not _on_purpose(case.evidence) and not ended_well:
         notes.append(
             "nothing was recorded: no process of this command imported torch where unstuck could see it "
             "(python -I, -E or -S, a container, or a wiped environment keep it out)"
@@ -345,21 +350,21 @@ def _notes(evidence: Evidence, judgements: list[Judgement]) -> list[str]:
     return notes
 
 
-def _unseen(evidence: Evidence) -> list[str]:
+def _unseen(case: Case) -> list[str]:
     """Processes whose stacks could not be had, or only in another way, by reason."""
-    seen = {one.pid for one in evidence.stacks or ()}
+    seen = {one.pid for one in case.stacks or ()}
     reasons: dict[tuple[str, str], list[str]] = {}
-    for one in evidence.processes or ():
-        if one.refused and not _went_on(evidence, one):
+    for one in case.processes or ():
+        if one.refused and not _went_on(case, one):
             whose = "pid" if one.pid in seen else "no stacks of pid"
             reasons.setdefault((whose, one.refused), []).append(str(one.pid))
     return [f"{whose} {', '.join(pids)}: {reason}" for (whose, reason), pids in reasons.items()]
 
 
-def _went_on(evidence: Evidence, seen: Seen) -> bool:
+def _went_on(case: Case, seen: Seen) -> bool:
     """It made progress after that look, which came while its interpreter was starting, or it was gone by then."""
-    process = evidence.process(seen.node, seen.pid)
-    return process is not None and evidence.looked_at is not None and process.last_sign > evidence.looked_at
+    process = case.process(seen.node, seen.pid)
+    return process is not None and case.looked_at is not None and process.last_sign > case.looked_at
 
 
 def _unrecorded(name: str) -> str:

@@ -8,6 +8,7 @@ import sys
 
 import msgspec
 
+from unstuck.analysis.case import Case
 from unstuck.evidence import Evidence, Run
 from unstuck.evidence.data import Asked, Data, DataFile, Fault, Folder, Listed, Manifest, Speed
 from unstuck.evidence.finding import Finding, Remedy
@@ -42,7 +43,7 @@ def shown(data: Data, *findings: Finding, state: str = "healthy", width: int = 1
         "wrong" if findings else state,
         [*findings],
         data=data,
-        bad_files=bad_files(Evidence(run=Run("check"), data=data)),
+        bad_files=bad_files(Case(Evidence(run=Run("check"), data=data))),
     )
     show_check(report, console_for(out, width))
     return [line.rstrip() for line in out.getvalue().splitlines()]

@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from unstuck.analysis.case import Case
 from unstuck.errors import UserError
 from unstuck.evidence import Evidence
 from unstuck.evidence.loader import Loader
@@ -222,7 +223,7 @@ def test_with_a_training_step_slow_is_what_cannot_feed_it(rule, step, verdict):
     facts = msgspec.structs.replace(evidence.trial.differences, step=step)
     trial = msgspec.structs.replace(evidence.trial, differences=facts)
 
-    judged = judge_one(all_rules()[rule], msgspec.structs.replace(evidence, trial=trial))
+    judged = judge_one(all_rules()[rule], Case(msgspec.structs.replace(evidence, trial=trial)))
 
     assert judged.verdict == verdict
 

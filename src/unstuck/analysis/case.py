@@ -1,6 +1,10 @@
-"""Questions that several rules ask of the evidence."""
+"""One indexed view of the evidence of a run: the only way in to every question that needs more than one record."""
 
 from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cached_property
+from typing import NamedTuple, TypeVar, cast
 
 from ..evidence import Evidence, Exit, Host
 from ..evidence.basics import Place
@@ -13,6 +17,185 @@ CYTHON = (".pyx", ".pxi", ".pxd")  # it names them by a path in the library's ow
 SIGKILL = -9
 STARTING = "starting the iterator"
 COMMAND = "command"  # the role of one that never imported torch
+
+T = TypeVar("T")
+
+
+class Owner(NamedTuple):
+    """The main process and loader that a worker works for, and which of its workers it is."""
+
+    main: Process
+    loader: Loader
+    number: int
+
+
+class Case:
+    """The evidence of one run, indexed once for all rules that judge it.
+
+    A process is who it is by node and pid: nodes and containers have equal pids, and a pid is given to one process
+    after another. An empty node stands for all of them: older evidence does not say where an exit was seen.
+    """
+
+    def __init__(self, evidence: Evidence) -> None:
+        self.evidence = evidence
+        self.run = evidence.run
+        self.recording = evidence.recording
+        self.attempts = evidence.attempts
+        self.exits = evidence.exits
+        self.host = evidence.host
+        self.processes = evidence.processes
+        self.stacks = evidence.stacks
+        self.samples = evidence.samples
+        self.gpus = evidence.gpus
+        self.stall = evidence.stall
+        self.trial = evidence.trial
+        self.data = evidence.data
+        self.looked_at = evidence.looked_at
+        self.unreadable = evidence.unreadable
+        self._worked_out: dict[object, object] = {}
+
+    def once(self, work: Callable[[Case], T]) -> T:
+        """What `work` makes of this case, worked out the first time that anybody asks."""
+        if work not in self._worked_out:
+            self._worked_out[work] = work(self)
+        return cast("T", self._worked_out[work])
+
+    # Processes
+
+    @cached_property
+    def _processes(self) -> dict[tuple[str, int], list[Process]]:
+        """By node and pid, and by pid alone; the oldest first."""
+        known: dict[tuple[str, int], list[Process]] = {}
+        for process in sorted(self.recording or (), key=lambda process: process.opened):
+            for node in {process.node, ""}:
+                known.setdefault((node, process.pid), []).append(process)
+        return known
+
+    def process(self, node: str, pid: int, at: float | None = None) -> Process | None:
+        """The process with this pid on this node: the newest, or the one that was there at that moment."""
+        known = self._processes.get((node, pid), [])
+        if at is None or len(known) < 2:
+            return known[-1] if known else None
+        return next((process for process in reversed(known) if process.opened <= at), known[0])
+
+    @cached_property
+    def mains(self) -> list[Process]:
+        return [process for process in self.recording or () if process.role == "main"]
+
+    @cached_property
+    def ranks(self) -> list[Process]:
+        """Main processes that take part in a distributed run, by rank."""
+        ranked = [process for process in self.mains if process.rank is not None and (process.world or 1) > 1]
+        return sorted(ranked, key=lambda process: process.rank or 0)
+
+    def is_command(self, node: str, pid: int) -> bool:
+        """Whether this is the command itself that `unstuck run` started."""
+        return pid == self.run.pid and (not node or not self.run.host or node == self.run.host)
+
+    def unrecorded_command(self, seen: Exit) -> Process | None:
+        """The command itself, if this is its exit and nothing of it is recorded."""
+        if self.recording is not None or not self.is_command(seen.node, seen.pid):
+            return None
+        return Process(node=self.run.host, pid=seen.pid, parent=0, role=COMMAND)
+
+    # Workers and their loaders
+
+    @cached_property
+    def _owners(self) -> dict[tuple[str, int], Owner]:
+        owners: dict[tuple[str, int], Owner] = {}
+        for main in sorted(self.recording or (), key=lambda process: (process.role == "main", process.opened)):
+            for loader in main.loaders:
+                numbers = {pid: number % max(loader.num_workers, 1) for number, pid in enumerate(loader.pids)}
+                for node in {main.node, ""}:
+                    owners |= {(node, pid): Owner(main, loader, number) for pid, number in numbers.items()}
+        return owners
+
+    def owner_of(self, node: str, pid: int) -> Owner | None:
+        """The main process and loader that a worker belongs to. Its parent may be a fork server."""
+        return self._owners.get((node, pid))
+
+    def workers_of(self, main: Process, loader: Loader) -> list[Process]:
+        """Those of its workers that have a recording."""
+        known = [self._processes.get((main.node, pid), []) for pid in dict.fromkeys(loader.pids)]
+        return [process for same in known for process in same if process.role == "worker"]
+
+    @cached_property
+    def training_loaders(self) -> list[tuple[Process, Loader]]:
+        """Loaders whose batches were trained on."""
+        return [(main, loader) for main in self.mains for loader in main.loaders if loader.optimizer_steps > 0]
+
+    @cached_property
+    def loaders_in_use(self) -> list[tuple[Process, Loader]]:
+        """Loaders that were trained on; where nothing is trained, as in a trial, those that gave batches."""
+        if self.training_loaders or any(main.optimizer_steps for main in self.mains):
+            return self.training_loaders
+        return [(main, loader) for main in self.mains for loader in main.loaders if loader.batches]
+
+    # Ends
+
+    @cached_property
+    def _exits(self) -> dict[tuple[str, int], list[Exit]]:
+        known: dict[tuple[str, int], list[Exit]] = {}
+        for seen in sorted(self.exits or (), key=lambda seen: seen.at):
+            known.setdefault((seen.node, seen.pid), []).append(seen)
+        return known
+
+    def exits_of(self, process: Process) -> list[Exit]:
+        """In order of time: its parent and the watcher may both have seen it end."""
+        found = sorted(
+            self._exits.get((process.node, process.pid), []) + self._exits.get(("", process.pid), []),
+            key=lambda seen: seen.at,
+        )
+        same = self._processes.get((process.node, process.pid), [])
+        if len(same) < 2:
+            return found
+        later = [other.opened for other in same if other.opened > process.opened]
+        return [seen for seen in found if process.opened <= seen.at < min(later, default=float("inf"))]
+
+    def exit_of(self, process: Process) -> Exit | None:
+        return next(iter(self.exits_of(process)), None)
+
+    def ended_well(self, process: Process) -> bool:
+        """It ended, and with status 0: what was to come did not."""
+        statuses = [seen.status for seen in self.exits_of(process)]
+        if self.is_command(process.node, process.pid) and self.run.status is not None:
+            statuses.append(self.run.status)
+        return bool(statuses) and not any(statuses)
+
+    @cached_property
+    def abnormal_worker_exits(self) -> list[tuple[Exit, Process]]:
+        """Workers that ended by a signal or a code while their loop still ran, the first to go first, each once.
+
+        Workers that are told to go when the main process is already leaving come later and say nothing.
+        """
+        found: dict[tuple[str, int, float], tuple[Exit, Process]] = {}
+        for seen in sorted(self.exits or (), key=lambda seen: seen.at):
+            worker = self.process(seen.node, seen.pid, seen.at) or self._unrecorded_worker(seen)
+            if worker is not None and worker.role == "worker" and seen.status != 0 and worker.ended is None:
+                found.setdefault((worker.node, worker.pid, worker.opened), (seen, worker))
+        return list(found.values())
+
+    def _unrecorded_worker(self, seen: Exit) -> Process | None:
+        """A worker that died before it could open a recording is still known to its parent."""
+        owner = self.owner_of(seen.node, seen.pid)
+        if owner is None:
+            return None
+        main = owner.main
+        return Process(
+            node=main.node, pid=seen.pid, parent=main.pid, role="worker", rank=main.rank, worker=owner.number
+        )
+
+    # Machines
+
+    def host_of(self, process: Process) -> Host | None:
+        hosts = self.host or []
+        if len(hosts) == 1:
+            return hosts[0]
+        return self._hosts.get(process.node)
+
+    @cached_property
+    def _hosts(self) -> dict[str, Host]:
+        return {host.node: host for host in reversed(self.host or [])}
 
 
 def user_line(failure: Failure) -> Place | None:
@@ -29,78 +212,9 @@ def is_users(place: Place | None) -> bool:
     return place.file.startswith("/") or not place.file.endswith(CYTHON)
 
 
-def abnormal_worker_exits(evidence: Evidence) -> list[tuple[Exit, Process]]:
-    """Workers that ended by a signal or a code while their loop still ran, the first to go first, each once.
-
-    Workers that are told to go when the main process is already leaving come later and say nothing.
-    """
-    found: dict[tuple[str, int, float], tuple[Exit, Process]] = {}
-    for seen in sorted(evidence.exits or (), key=lambda one: one.at):
-        worker = evidence.process(seen.node, seen.pid, seen.at) or _unrecorded_worker(evidence, seen)
-        if worker is not None and worker.role == "worker" and seen.status != 0 and worker.ended is None:
-            found.setdefault((worker.node, worker.pid, worker.opened), (seen, worker))
-    return list(found.values())
-
-
-def _unrecorded_worker(evidence: Evidence, seen: Exit) -> Process | None:
-    """A worker that died before it could open a recording is still known to its parent."""
-    owner = evidence.owner_of(seen.node, seen.pid)
-    if owner is None:
-        return None
-    main = owner.main
-    return Process(node=main.node, pid=seen.pid, parent=main.pid, role="worker", rank=main.rank, worker=owner.number)
-
-
-def unrecorded_command(evidence: Evidence, seen: Exit) -> Process | None:
-    """The command itself, if this is its exit and nothing of it is recorded."""
-    if evidence.recording is not None or not evidence.is_command(seen.node, seen.pid):
-        return None
-    return Process(node=evidence.run.host, pid=seen.pid, parent=0, role=COMMAND)
-
-
-def host_of(evidence: Evidence, process: Process) -> Host | None:
-    hosts = evidence.host or []
-    return next((one for one in hosts if one.node == process.node), hosts[0] if len(hosts) == 1 else None)
-
-
-def ended_well(evidence: Evidence, process: Process) -> bool:
-    """It ended, and with status 0: what was to come did not."""
-    statuses = [seen.status for seen in evidence.exits_of(process)]
-    if evidence.is_command(process.node, process.pid) and evidence.run.status is not None:
-        statuses.append(evidence.run.status)
-    return bool(statuses) and not any(statuses)
-
-
-def training_loaders(evidence: Evidence) -> list[tuple[Process, Loader]]:
-    """Loaders whose batches were trained on."""
-    return [(one, loader) for one in evidence.mains() for loader in one.loaders if loader.optimizer_steps > 0]
-
-
-def loaders_in_use(evidence: Evidence) -> list[tuple[Process, Loader]]:
-    """Loaders that were trained on; where nothing is trained, as in a trial of a loader, those that gave batches."""
-    trained = training_loaders(evidence)
-    if trained or any(one.optimizer_steps for one in evidence.mains()):
-        return trained
-    return [(one, loader) for one in evidence.mains() for loader in one.loaders if loader.batches]
-
-
-def loader_name(loader: Loader) -> str:
-    """The loader as its user knows it: by the line that made it."""
-    dataset = loader.dataset.rpartition(".")[2] or "its dataset"
-    kind = "torchdata Loader" if loader.type.startswith("torchdata.nodes") else "DataLoader"
-    if loader.created is None:
-        return f"the {kind} over {dataset}"
-    return f"the {kind} over {dataset} ({loader.created.file.rpartition('/')[2]}:{loader.created.line})"
-
-
-def newest_loader(process: Process) -> Loader | None:
-    """The loader that the process had to do with last."""
-    return max(process.loaders, key=lambda loader: loader.now_since, default=None)
-
-
 def reached(loader: Loader) -> str:
     """How far a loader came on its way: made, iterator started, first batch, further batches."""
-    name = loader_name(loader)
+    name = loader.name
     if loader.now == STARTING:
         reason = f": {loader.failed}" if loader.failed else ""
         return f"{name} was made, but its iterator was not{reason}"

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from math import prod
 from typing import NamedTuple
 
-from ..evidence import Evidence
 from ..evidence.basics import Place
 from ..evidence.distributed import Collective
 from ..evidence.process import Failure, Process
+from .case import Case
 from .ranks import Stand, traced, waiting
 
 # Where the ranks' sequences of collectives part, by torch's Flight Recorder.
@@ -266,16 +266,16 @@ def _shapes(text: str) -> tuple[str, list[Had]] | None:
     return ("gather", [Had(int(rank), shape) for rank, shape in told]) if len(told) > 1 else None
 
 
-def differing(evidence: Evidence) -> list[tuple[Process, Collective]]:
+def differing(case: Case) -> list[tuple[Process, Collective]]:
     """The first collective to which ranks brought different sizes, and what each brought.
 
     Where operations or lines differ, a rank has left one out or called one too many. So it has if both sizes are those
     of other calls before: a loop over parameters calls the same line with many sizes.
     """
-    if len({one.where for one in waiting(evidence) if one.where is not None}) > 1:
+    if len({one.where for one in waiting(case) if one.where is not None}) > 1:
         return []
     calls: dict[tuple[str, int], list[tuple[Process, Collective]]] = {}
-    for rank in evidence.ranks():
+    for rank in case.ranks:
         for one in rank.collectives:
             calls.setdefault((one.group, one.sequence), []).append((rank, one))
     before: set[tuple[str, int]] = set()

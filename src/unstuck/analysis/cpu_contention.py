@@ -13,11 +13,11 @@ from collections.abc import Iterable, Sequence
 from statistics import mean
 from typing import NamedTuple
 
-from ..evidence import Evidence, Host, Memory, Sample
+from ..evidence import Host, Memory, Sample
 from ..evidence.loader import Fetching, Loader
 from ..evidence.process import Process
 from ..wording.text import duration, numbers, percent
-from .case import host_of
+from .case import Case
 from .first_batch import First
 from .loading import MAKING, Waiting, WorkerStart, computed, fetching, waiting
 from .processors import NOTHING
@@ -47,9 +47,9 @@ class Spent(NamedTuple):
         return self.queued / wanted if wanted > 0 else 0.0
 
 
-def spent(evidence: Evidence, process: Process, begin: float, end: float) -> Spent | None:
+def spent(case: Case, process: Process, begin: float, end: float) -> Spent | None:
     """By the looks around that stretch, as if it were like all of the time between them. None: not looked at."""
-    looks = _looks(evidence, process)
+    looks = _looks(case, process)
     if len(looks) < 2 or end <= begin:
         return None
     first, last = _around([one[0] for one in looks], begin, end)
@@ -81,92 +81,92 @@ class Cores(NamedTuple):
         return max(min(self.idle, self.may_use - self.used), 0.0)
 
 
-def cores(evidence: Evidence, process: Process, begin: float, end: float) -> Cores | None:
+def cores(case: Case, process: Process, begin: float, end: float) -> Cores | None:
     """None: not looked at, or its process may run on some of them only, and what the others do does not matter."""
-    host = host_of(evidence, process)
+    host = case.host_of(process)
     samples = [one for one in host.samples if one.idle is not None] if host is not None else []
     if host is None or not host.cpus or len(samples) < 2 or _is_pinned(host, process):
         return None
     first, last = _around([one.at for one in samples], begin, end)
     seconds = samples[last].at - samples[first].at
     idle = (samples[last].idle or 0.0) - (samples[first].idle or 0.0)
-    own = _own(evidence, host, samples[first], samples[last])
+    own = _own(case, host, samples[first], samples[last])
     there_are = max(len(numbers(host.granted)), host.cpus)
     return Cores(there_are, min(host.cpus, host.quota or host.cpus), own / seconds, idle / seconds)
 
 
-def cores_of_loop(evidence: Evidence, main: Process, loader: Loader) -> Cores | None:
+def cores_of_loop(case: Case, main: Process, loader: Loader) -> Cores | None:
     """While the batches of this loader were looped over."""
-    return cores(evidence, main, _looped_from(loader), _looped_until(main, loader))
+    return cores(case, main, _looped_from(loader), _looped_until(main, loader))
 
 
-def others(evidence: Evidence, process: Process, begin: float, end: float) -> float:
+def others(case: Case, process: Process, begin: float, end: float) -> float:
     """Which part of the CPU cores other programs had; 0: the run had most of what it may use, or it is not known."""
-    found = cores(evidence, process, begin, end)
+    found = cores(case, process, begin, end)
     if found is None or found.used > (1 - OTHERS) * found.may_use or found.others < OTHERS * found.may_use:
         return 0.0
     return found.others / found.there_are
 
 
-def queued(evidence: Evidence, process: Process, begin: float, end: float) -> float:
+def queued(case: Case, process: Process, begin: float, end: float) -> float:
     """Which part of that stretch it was ready to run and had no core, whoever had it; 0: not known.
 
     The kernel is asked of its main thread alone. Threads that this one waits for are taken to be held up as it is.
     """
-    found, looks = spent(evidence, process, begin, end), _looks(evidence, process)
+    found, looks = spent(case, process, begin, end), _looks(case, process)
     if found is None or found.queued <= 0:
         return 0.0
     alone, whole = ((getattr(looks[-1][1], name) or 0.0) - (getattr(looks[0][1], name) or 0.0) for name in CLOCKS)
     return min(found.queued / found.seconds * (max(whole / alone, 1.0) if alone > 0 else 1.0), 1.0)
 
 
-def starved(evidence: Evidence, process: Process, begin: float, end: float) -> float:
+def starved(case: Case, process: Process, begin: float, end: float) -> float:
     """Seconds of that stretch in which it was ready to run and other programs had the cores."""
-    found = spent(evidence, process, begin, end)
-    if found is None or found.queued <= 0 or not others(evidence, process, begin, end):
+    found = spent(case, process, begin, end)
+    if found is None or found.queued <= 0 or not others(case, process, begin, end):
         return 0.0
     return min(found.queued, found.seconds)
 
 
-def held_up(evidence: Evidence, process: Process, begin: float, end: float) -> float:
+def held_up(case: Case, process: Process, begin: float, end: float) -> float:
     """Which part of the time in which it wanted to run other programs had the cores."""
-    found = spent(evidence, process, begin, end)
-    if found is None or not others(evidence, process, begin, end):
+    found = spent(case, process, begin, end)
+    if found is None or not others(case, process, begin, end):
         return 0.0
     return found.held_up
 
 
-def fair_waiting(evidence: Evidence, main: Process, loader: Loader) -> Waiting:
+def fair_waiting(case: Case, main: Process, loader: Loader) -> Waiting:
     """What a loop waited for its batches, without the time in which other programs had the cores."""
     raw = waiting(loader)
     begin, end = _looped_from(loader), _looped_until(main, loader)
-    found = spent(evidence, main, begin, end)
-    if found is None or raw.looped <= 0 or not others(evidence, main, begin, end):
+    found = spent(case, main, begin, end)
+    if found is None or raw.looped <= 0 or not others(case, main, begin, end):
         return raw
     queued, ran = (min(one / found.seconds, 1.0) * raw.looped for one in (found.queued, found.ran))
-    own, computed = raw.looped - raw.waited, _computed(fetching(evidence, main, loader))
+    own, computed = raw.looped - raw.waited, _computed(fetching(case, main, loader))
     in_waits = computed if loader.num_workers == 0 else 0.0
     of_waits = max(min(queued, raw.waited - in_waits), 0.0)  # in doubt it was in the waits: that is not held against it
     of_body = min(max(ran - in_waits, 0.0), own)  # what it computed itself, it did not queue
     waited, bodies = raw.waited - of_waits, max(own - (queued - of_waits), of_body)
     if loader.num_workers:
-        of_workers, loading = _of_workers(evidence, main, loader, raw.looped)
+        of_workers, loading = _of_workers(case, main, loader, raw.looped)
         waited, least = waited - of_workers, min(own, max(ran, own - queued))
         known = min(loading - least, raw.waited)  # what the workers did takes longer than what the loop did
         waited, bodies = (known, least) if known > max(waited, 0.0) else (max(waited, 0.0), bodies)
     return Waiting(waited, waited + bodies, raw.steps, raw.looped - waited - bodies)
 
 
-def fair_first(evidence: Evidence, main: Process, first: First) -> First:
+def fair_first(case: Case, main: Process, first: First) -> First:
     """The first batch and those after it, without the time in which other programs had the cores."""
     loader, end = first.loader, first.began + first.seconds
-    loading = evidence.workers_of(main, loader) if loader is not None and loader.num_workers else [main]
-    seen = [starved(evidence, one, first.began, end) for one in loading if _seen(evidence, one)]
+    loading = case.workers_of(main, loader) if loader is not None and loader.num_workers else [main]
+    seen = [starved(case, one, first.began, end) for one in loading if _seen(case, one)]
     seconds = max(first.seconds - (mean(seen) if seen else 0.0), 0.0)
-    of = max(first.of - starved(evidence, main, first.began, first.began + first.of), seconds)
+    of = max(first.of - starved(case, main, first.began, first.began + first.of), seconds)
     if loader is None:
-        return first._replace(seconds=seconds, of=of, later=_later(evidence, main, first))
-    raw, fair = waiting(loader), fair_waiting(evidence, main, loader)
+        return first._replace(seconds=seconds, of=of, later=_later(case, main, first))
+    raw, fair = waiting(loader), fair_waiting(case, main, loader)
     part = fair.waited / raw.waited if raw.waited > 0 else 1.0
     later = None if first.later is None else first.later * part
     return first._replace(
@@ -174,63 +174,63 @@ def fair_first(evidence: Evidence, main: Process, first: First) -> First:
     )
 
 
-def fair_start(evidence: Evidence, main: Process, loader: Loader, seconds: float) -> float:
+def fair_start(case: Case, main: Process, loader: Loader, seconds: float) -> float:
     """What that many seconds, in which workers start and load their first batch, come to without queueing.
 
     Where none of them lived long enough to be seen, they are taken to be held up as their main process is.
     """
-    known = [found for one in evidence.workers_of(main, loader) if (found := _at_start(evidence, one, seconds))]
+    known = [found for one in case.workers_of(main, loader) if (found := _at_start(case, one, seconds))]
     begin, end = _looped_from(loader), _looped_until(main, loader)
-    if not others(evidence, main, begin, end):
+    if not others(case, main, begin, end):
         return seconds
     if not known:
-        return seconds * (1.0 - held_up(evidence, main, begin, end))
+        return seconds * (1.0 - held_up(case, main, begin, end))
     return max(seconds - mean(one.queued for one in known), 0.0)
 
 
-def fair_worker_start(evidence: Evidence, main: Process, loader: Loader, start: WorkerStart) -> WorkerStart:
+def fair_worker_start(case: Case, main: Process, loader: Loader, start: WorkerStart) -> WorkerStart:
     """The start of the workers of a first pass. Making them is their main process's work, the rest is their own."""
     begun = [one.started if one.started is not None else one.opened for one in start.workers]
     until = (loader.began or 0.0) + start.seconds
     seen = [
-        starved(evidence, one, at, max(until, at)) / (until - at)
+        starved(case, one, at, max(until, at)) / (until - at)
         for one, at in zip(start.workers, begun, strict=True)
-        if until > at and _seen(evidence, one)
+        if until > at and _seen(case, one)
     ]
     part = 1.0 - (min(mean(seen), 1.0) if seen else 0.0)
     parts = {name: seconds * part for name, seconds in start.parts.items()}
-    parts[MAKING] = fair_making(evidence, main, loader, start.parts[MAKING])
+    parts[MAKING] = fair_making(case, main, loader, start.parts[MAKING])
     own = max(start.seconds - start.parts[MAKING], 0.0) * part
     return start._replace(seconds=min(own + parts[MAKING], start.seconds), parts=parts)
 
 
-def fair_run(evidence: Evidence, main: Process, loader: Loader, seconds: float) -> float:
+def fair_run(case: Case, main: Process, loader: Loader, seconds: float) -> float:
     """What that many seconds of a run, from the first pass over this loader on, come to without queueing."""
     begin = _looped_from(loader)
     end = max(main.ended or main.last_sign, begin)
-    return max(seconds - starved(evidence, main, begin, end), 0.0)
+    return max(seconds - starved(case, main, begin, end), 0.0)
 
 
-def fair_making(evidence: Evidence, main: Process, loader: Loader, seconds: float) -> float:
+def fair_making(case: Case, main: Process, loader: Loader, seconds: float) -> float:
     """The same of work that a main process does without waiting for anything, such as to start processes."""
-    return seconds * (1.0 - held_up(evidence, main, _looped_from(loader), _looped_until(main, loader)))
+    return seconds * (1.0 - held_up(case, main, _looped_from(loader), _looped_until(main, loader)))
 
 
-def fair_loading(evidence: Evidence, main: Process, loader: Loader, seconds: float) -> float:
+def fair_loading(case: Case, main: Process, loader: Loader, seconds: float) -> float:
     """The same of one batch that a worker loads: at least what was computed for it remains."""
-    loads = fetching(evidence, main, loader)
+    loads = fetching(case, main, loader)
     count = sum(one.fetches.count for one in loads)
     if not count:
         return seconds
     until = _looped_until(main, loader)
-    queued = sum(starved(evidence, one, one.opened, one.ended or until) for one in evidence.workers_of(main, loader))
+    queued = sum(starved(case, one, one.opened, one.ended or until) for one in case.workers_of(main, loader))
     return min(max(seconds - queued / count, _computed(loads) / count), seconds)
 
 
-def left_out(evidence: Evidence, main: Process, loader: Loader, loop: Waiting) -> Iterable[str]:
+def left_out(case: Case, main: Process, loader: Loader, loop: Waiting) -> Iterable[str]:
     """A line of evidence where it makes a difference."""
     if loop.taken >= TOLD * loop.lasted > 0:
-        had = others(evidence, main, _looped_from(loader), _looped_until(main, loader))
+        had = others(case, main, _looped_from(loader), _looped_until(main, loader))
         yield (
             f"other programs had {percent(had)} of the CPU cores: {duration(loop.taken)} in which this run was ready "
             "and had no core are left out"
@@ -253,9 +253,9 @@ def _is_pinned(host: Host, process: Process) -> bool:
     return any(one.pinned for sample in host.samples for one in sample.processes if one.pid == process.pid)
 
 
-def _looks(evidence: Evidence, process: Process) -> list[tuple[float, Memory]]:
+def _looks(case: Case, process: Process) -> list[tuple[float, Memory]]:
     """All counters begin with the process."""
-    host = host_of(evidence, process)
+    host = case.host_of(process)
     seen = [
         (sample.at, one)
         for sample in (host.samples if host is not None else ())
@@ -266,11 +266,11 @@ def _looks(evidence: Evidence, process: Process) -> list[tuple[float, Memory]]:
     return [(born, NOTHING), *seen] if seen and born < seen[0][0] else seen
 
 
-def _seen(evidence: Evidence, process: Process) -> bool:
-    return len(_looks(evidence, process)) > 1
+def _seen(case: Case, process: Process) -> bool:
+    return len(_looks(case, process)) > 1
 
 
-def _own(evidence: Evidence, host: Host, first: Sample, last: Sample) -> float:
+def _own(case: Case, host: Host, first: Sample, last: Sample) -> float:
     """Seconds of CPU time that the run itself used between two samples, at most.
 
     Of a worker that no look has met, all of its life counts in which it had something to do.
@@ -283,7 +283,7 @@ def _own(evidence: Evidence, host: Host, first: Sample, last: Sample) -> float:
     used = sum(max(cpu - before.get(pid, 0.0), 0.0) for pid, cpu in after.items())
     unseen = [
         one
-        for one in evidence.recording or ()
+        for one in case.recording or ()
         if one.node == host.node and one.pid not in after and one.pid not in before and one.role == "worker"
     ]
     return used + sum(_busy(one, first.at, last.at) for one in unseen)
@@ -318,25 +318,25 @@ def _idle_share(loads: Sequence[Fetching]) -> float:
     return idle / (idle + worked) if idle + worked > 0 else 0.0
 
 
-def _of_workers(evidence: Evidence, main: Process, loader: Loader, seconds: float) -> tuple[float, float]:
+def _of_workers(case: Case, main: Process, loader: Loader, seconds: float) -> tuple[float, float]:
     """While its batches were looped over, on average: seconds that a worker of this loader was queued, and loaded."""
     queued = lived = 0.0
-    for one in evidence.workers_of(main, loader):
-        looks = _looks(evidence, one)
+    for one in case.workers_of(main, loader):
+        looks = _looks(case, one)
         if len(looks) > 1:
-            queued += starved(evidence, one, looks[0][0], looks[-1][0])
+            queued += starved(case, one, looks[0][0], looks[-1][0])
             lived += looks[-1][0] - looks[0][0]
     took = min(queued / lived * seconds, seconds) if lived > 0 else 0.0
-    loads = fetching(evidence, main, loader)
+    loads = fetching(case, main, loader)
     return took, max((1.0 - _idle_share(loads)) * seconds - took, _computed(loads) / loader.num_workers)
 
 
-def _at_start(evidence: Evidence, worker: Process, seconds: float) -> Spent | None:
+def _at_start(case: Case, worker: Process, seconds: float) -> Spent | None:
     """The first seconds of a worker that had something to do.
 
     What it was queued until the first look that came late enough is shared out over the time in which it had.
     """
-    looks = _looks(evidence, worker)
+    looks = _looks(case, worker)
     if len(looks) < 2:
         return None
     born = looks[0][0]
@@ -349,9 +349,9 @@ def _at_start(evidence: Evidence, worker: Process, seconds: float) -> Spent | No
     return Spent(seconds, min(ran * part, seconds), min(queued * part, seconds))
 
 
-def _later(evidence: Evidence, main: Process, first: First) -> float | None:
+def _later(case: Case, main: Process, first: First) -> float | None:
     """Seconds for each batch after the first of a generator, which its main thread gets by itself."""
     if first.later is None or not first.others:
         return first.later
     begin = first.began + first.seconds
-    return max(first.later - starved(evidence, main, begin, first.began + first.of) / first.others, 0.0)
+    return max(first.later - starved(case, main, begin, first.began + first.of) / first.others, 0.0)

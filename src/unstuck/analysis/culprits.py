@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from ..evidence import Evidence
 from ..evidence.basics import Place
 from ..evidence.finding import Finding, Remedy, Subject
 from ..evidence.live import Awaited, Seen, Stack
 from ..wording.text import duration, many, short, who
-from .case import loader_name
+from .case import Case
 from .ranks import told as waits
 from .ranks import waiting
 from .stacks import fetch_of, place, user_frame
@@ -44,21 +43,21 @@ class Culprit(NamedTuple):
         return "" if self.sample is None else f" at sample {self.sample}"
 
 
-def culprit(evidence: Evidence, seen: Seen, stack: Stack) -> Culprit:
+def culprit(case: Case, seen: Seen, stack: Stack) -> Culprit:
     inside = fetch_of(stack)
     calls = inside[1] if inside is not None else stack.calls
-    process, known = recorded(evidence, seen), fetching(evidence, seen)
-    owner = evidence.owner_of(process.node, process.pid) if process is not None else None
+    process, known = recorded(case, seen), fetching(case, seen)
+    owner = case.owner_of(process.node, process.pid) if process is not None else None
     sample: int | str | None = known.index if known is not None else None
     if sample is None and inside is not None and inside[0] is not None:
         sample = int(inside[0]) if inside[0].lstrip("-").isdigit() else inside[0]
     where = place(user_frame(calls) or user_frame(stack.calls))
-    name = loader_name(owner.loader) if owner is not None else ""
-    return Culprit(seen, stack, where, sample, standing(evidence, seen, stack), name)
+    name = owner.loader.name if owner is not None else ""
+    return Culprit(seen, stack, where, sample, standing(case, seen, stack), name)
 
 
 def found(
-    one: Culprit, cause: str, seen: list[str], remedy: Remedy, evidence: Evidence, subject: Subject | None = None
+    one: Culprit, cause: str, seen: list[str], remedy: Remedy, case: Case, subject: Subject | None = None
 ) -> Finding:
     """A finding about it; what it is about is the sample, unless something better is known."""
     if subject is None and one.sample is not None:
@@ -67,8 +66,8 @@ def found(
     if one.loader:
         told.append(f"it works for {one.loader}")
     if one.seen.rank is not None:
-        told += waits(waiting(evidence))
-    stall = evidence.stall
+        told += waits(waiting(case))
+    stall = case.stall
     began = None if stall is None else stall.since + max(stall.seconds - one.seconds, 0.0)
     return Finding(
         cause=cause,

@@ -10,12 +10,12 @@ from collections.abc import Callable, Iterable, Iterator
 from statistics import median
 from typing import NamedTuple
 
-from ..evidence import Evidence
 from ..evidence.data import NO_END, Data, DataFile, Fault, Group, Listed, Manifest
 from ..evidence.finding import Subject
 from ..evidence.process import Failure, Process
 from ..wording.printable import printable
 from ..wording.text import many
+from .case import Case
 from .failures import path_of, raised, undecoded
 
 # Names of data files, and which of them belong to one numbered series.
@@ -58,12 +58,12 @@ def plain(path: str) -> str:
     return UNIQUE.sub("*", path.rpartition("/")[2])
 
 
-def all_series(evidence: Evidence) -> list[Series]:
+def all_series(case: Case) -> list[Series]:
     """Those of a check: the files that a run had trouble with are few, and say nothing about each other."""
     found: dict[tuple[str, str], list[DataFile]] = {}
-    if evidence.data is None or evidence.data.of_run:
+    if case.data is None or case.data.of_run:
         return []
-    for file in evidence.data.files:
+    for file in case.data.files:
         if not file.other:
             found.setdefault((folder_of(file.path), pattern_of(file.path)), []).append(file)
     return [
@@ -76,14 +76,14 @@ def all_series(evidence: Evidence) -> list[Series]:
 # Which data files the exception that ended a run is about.
 
 
-def concerned(evidence: Evidence) -> set[str] | None:
+def concerned(case: Case) -> set[str] | None:
     """None: it did not end by one. What a handler swallowed before is not the reason of one that came later."""
-    own = [(one, one.failure) for one in evidence.mains() if one.failure is not None and one.failure.how == "uncaught"]
-    own += [(one.process, one.failure) for one in raised(evidence)]
+    own = [(one, one.failure) for one in case.mains if one.failure is not None and one.failure.how == "uncaught"]
+    own += [(one.process, one.failure) for one in raised(case)]
     if not own:
         return None
     paths = {name for process, failure in own for name in _named(process, failure)}
-    return {os.path.join(evidence.run.cwd, one.removeprefix("file:")) for one in paths}
+    return {os.path.join(case.run.cwd, one.removeprefix("file:")) for one in paths}
 
 
 def _named(process: Process, failure: Failure) -> Iterator[str]:
@@ -137,33 +137,33 @@ class Bad(NamedTuple):
         return sum(known) * self.total // len(self.faults) if known else None
 
 
-def bad(evidence: Evidence, *kinds: str) -> list[Bad]:
+def bad(case: Case, *kinds: str) -> list[Bad]:
     """Files that have faults of these kinds which no other fault of the same file explains, the worst first."""
-    found, habits, told = [], _habits(evidence), _told_by_decoders(evidence)
-    for file in _files(evidence):
+    found, habits, told = [], _habits(case), _told_by_decoders(case)
+    for file in _files(case):
         own = [one for one in file.faults if one.kind in kinds and not (file.path in told and one.kind in OF_CONTENT)]
-        left = [one for one in own if not _explained(one, file) and not _is_habit(one, file, habits, evidence)]
+        left = [one for one in own if not _explained(one, file) and not _is_habit(one, file, habits, case)]
         if left:
             total = sum(file.counts.get(kind, 0) for kind in kinds) - len(own) + len(left)
             found.append(Bad(file, left, max(total, len(left))))
     return sorted(found, key=lambda one: (-(one.lost or 0), -one.total, one.file.path))
 
 
-def _files(evidence: Evidence) -> list[DataFile]:
+def _files(case: Case) -> list[DataFile]:
     """Of a run that ended by an exception, only those that it is about."""
-    data = evidence.data
-    about = concerned(evidence) if data is not None and data.of_run else None
+    data = case.data
+    about = concerned(case) if data is not None and data.of_run else None
     return [one for one in (data.files if data is not None else ()) if about is None or one.path in about]
 
 
-def incomplete(evidence: Evidence) -> set[str]:
+def incomplete(case: Case) -> set[str]:
     """Files with faults that explain whatever else is odd about them: fewer samples, another size, another digest."""
-    return {one.file.path for one in bad(evidence, *COUNTS)}
+    return {one.file.path for one in bad(case, *COUNTS)}
 
 
-def _told_by_decoders(evidence: Evidence) -> set[str]:
+def _told_by_decoders(case: Case) -> set[str]:
     """Files over which a recorded run ended with an exception that says what is wrong with them."""
-    return {path_of(one.failure) for one in undecoded(evidence)[:1]}
+    return {path_of(one.failure) for one in undecoded(case)[:1]}
 
 
 def _explained(fault: Fault, file: DataFile) -> bool:
@@ -179,10 +179,10 @@ def _explains(one: Fault, other: Fault) -> bool:
     return bool(one.member) and one.member == other.member
 
 
-def _habits(evidence: Evidence) -> Counter[tuple[str, bool]]:
+def _habits(case: Case) -> Counter[tuple[str, bool]]:
     """Archives of each folder: all of them, and those without an end mark."""
     found: Counter[tuple[str, bool]] = Counter()
-    for file in evidence.data.files if evidence.data is not None else ():
+    for file in case.data.files if case.data is not None else ():
         if file.format == "tar":
             folder = file.path.rpartition("/")[0]
             found[folder, False] += 1
@@ -190,14 +190,14 @@ def _habits(evidence: Evidence) -> Counter[tuple[str, bool]]:
     return found
 
 
-def _is_habit(fault: Fault, file: DataFile, habits: Counter[tuple[str, bool]], evidence: Evidence) -> bool:
+def _is_habit(fault: Fault, file: DataFile, habits: Counter[tuple[str, bool]], case: Case) -> bool:
     """Hardly any archive beside it has an end mark, or, of a run, nobody has looked: so to have none is no sign."""
     if fault.kind != NO_END:
         return False
     folder = file.path.rpartition("/")[0]
     others, without = habits[folder, False] - 1, habits[folder, True] - 1
     if not others:
-        return evidence.data is not None and evidence.data.of_run
+        return case.data is not None and case.data.of_run
     return without >= HABIT * others
 
 
@@ -249,20 +249,20 @@ def _stem(path: str) -> str:
 # What a manifest says of which file, and what it lists that is not there.
 
 
-def listed(evidence: Evidence) -> dict[str, Listed]:
+def listed(case: Case) -> dict[str, Listed]:
     """Entries by the file they speak of."""
-    data = evidence.data
+    data = case.data
     if data is None or data.manifest is None:
         return {}
     return matched(data.manifest, [one.path for one in data.files])
 
 
-def absent(evidence: Evidence) -> list[Listed]:
+def absent(case: Case) -> list[Listed]:
     """Listed and not there: nothing was found at its path, or a folder that was read as a whole has not got it."""
-    data = evidence.data
+    data = case.data
     if data is None or data.manifest is None or data.stopped:
         return []
-    entries = listed(evidence)
+    entries = listed(case)
     known, gone = {one.path for one in entries.values()}, set(data.absent)
     summed_up = {one.path for one in data.folders}  # files of these are not known one by one
     # Folders of the manifest, by where their files are now: data is moved, and lists are kept elsewhere.
@@ -297,9 +297,9 @@ class Loss(NamedTuple):
     about: bool = False
 
 
-def losses(evidence: Evidence, found: list[Bad]) -> list[Loss | None]:
+def losses(case: Case, found: list[Bad]) -> list[Loss | None]:
     """Of each of these files; None where nothing tells."""
-    entries, usual = listed(evidence), _usual(evidence) | _given(evidence)
+    entries, usual = listed(case), _usual(case) | _given(case)
     return [_loss(one, entries[one.file.path].samples if one.file.path in entries else None, usual) for one in found]
 
 
@@ -316,17 +316,17 @@ def _loss(bad: Bad, promised: int | None, usual: dict[str, Loss]) -> Loss | None
     return known._replace(lost=known.of - have) if known is not None and known.of > have else None
 
 
-def _given(evidence: Evidence) -> dict[str, Loss]:
+def _given(case: Case) -> dict[str, Loss]:
     """What a recorded run got of other files of the same list, by file."""
-    short = [one for each in evidence.recording or () for shards in each.shards for one in shards.short]
-    cwd = evidence.run.cwd
+    short = [one for each in case.recording or () for shards in each.shards for one in shards.short]
+    cwd = case.run.cwd
     return {posixpath.join(cwd, one.path): Loss(0, one.usual, "the most that another shard gave") for one in short}
 
 
-def _usual(evidence: Evidence) -> dict[str, Loss]:
+def _usual(case: Case) -> dict[str, Loss]:
     """How many samples its whole siblings have, by file."""
-    found, not_whole = dict[str, Loss](), incomplete(evidence)
-    for series in all_series(evidence):
+    found, not_whole = dict[str, Loss](), incomplete(case)
+    for series in all_series(case):
         counts = [one.samples for one in series.files if one.samples and one.path not in not_whole and one.whole]
         if len(counts) >= ENOUGH:
             middle = int(median(counts))
@@ -336,9 +336,9 @@ def _usual(evidence: Evidence) -> dict[str, Loss]:
     return found
 
 
-def cost(evidence: Evidence, found: list[Bad]) -> str:
+def cost(case: Case, found: list[Bad]) -> str:
     """24 of 50 samples are lost. Of files that hold one sample each there is no more to say than that they are bad."""
-    known = [one for one in losses(evidence, found) if one is not None and one.of > 1]
+    known = [one for one in losses(case, found) if one is not None and one.of > 1]
     if not known:
         return ""
     lost, of = sum(one.lost for one in known), sum(one.of for one in known)

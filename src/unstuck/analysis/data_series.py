@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 import msgspec
 
-from ..evidence import Evidence
 from ..evidence.data import Data, DataFile, Fault, Texts
+from .case import Case
 from .data_files import NUMBER, SHARDS, Bad, Series, all_series, plain
 
 # Files that belong into a numbered series and are not there.
@@ -25,13 +25,13 @@ class Gap(NamedTuple):
     missing: list[str]
 
 
-def gaps(evidence: Evidence) -> list[Gap]:
+def gaps(case: Case) -> list[Gap]:
     """The largest series first. A name that is there in another folder was moved to another split."""
-    there = {plain(one.path) for one in evidence.data.files} if evidence.data is not None else set()
+    there = {plain(one.path) for one in case.data.files} if case.data is not None else set()
     found: list[Gap] = []
-    for series in all_series(evidence) if evidence.data is not None and not evidence.data.stopped else ():
-        if evidence.data is not None and any(one.format in SHARDS for one in series.files):
-            names = _announced(series, evidence.data) if OF.search(series.files[0].path) else _between(series)
+    for series in all_series(case) if case.data is not None and not case.data.stopped else ():
+        if case.data is not None and any(one.format in SHARDS for one in series.files):
+            names = _announced(series, case.data) if OF.search(series.files[0].path) else _between(series)
             folder = f"{series.folder}/" if series.folder or series.files[0].path.startswith("/") else ""
             missing = [f"{folder}{one}" for one in names if one not in there]
             found += [Gap(series, missing)] if missing else []
@@ -108,10 +108,10 @@ PADDING = 32 << 10  # bytes: three records of tar. One ends an archive, and some
 TIMES = 4  # what is usual in the series: programs that pad to larger blocks do so in all of them
 
 
-def long_tails(evidence: Evidence) -> list[Bad]:
+def long_tails(case: Case) -> list[Bad]:
     """As faults of the kind `zeros`, the longest first."""
     found = []
-    for series in all_series(evidence):
+    for series in all_series(case):
         archives = [one for one in series.files if one.tail and "zeros" not in one.counts]
         if len(archives) > SIBLINGS:
             usual = median(one.tail for one in archives)
@@ -154,12 +154,12 @@ class Column(NamedTuple):
         return self.characters / max(self.documents - self.without, 1)
 
 
-def columns(evidence: Evidence) -> list[Column]:
+def columns(case: Case) -> list[Column]:
     """Of a check. The files that a run had trouble with say nothing of the data as a whole."""
     found: dict[str, list[tuple[DataFile, Texts]]] = {}
-    if evidence.data is None or evidence.data.of_run:
+    if case.data is None or case.data.of_run:
         return []
-    for file in evidence.data.files:
+    for file in case.data.files:
         for texts in [_with_nulls(file, one) for one in file.texts]:
             if texts.documents:
                 found.setdefault(texts.column, []).append((file, texts))
@@ -184,9 +184,9 @@ def _column(name: str, parts: list[tuple[DataFile, Texts]]) -> Column:
     )
 
 
-def read_by_training(evidence: Evidence) -> Column | None:
+def read_by_training(case: Case) -> Column | None:
     """The column that is called as loaders call it; else the only one there is, of any kind."""
-    found = columns(evidence)
+    found = columns(case)
     known = sorted((one for one in found if is_named(one)), key=lambda one: NAMES.index(one.name.lower()))
     if known:
         return known[0]
@@ -198,12 +198,12 @@ def is_named(column: Column) -> bool:
     return column.name.lower() in NAMES
 
 
-def longest(evidence: Evidence) -> Column | None:
+def longest(case: Case) -> Column | None:
     """The column that training reads, or else the one with most in it: for who says that it trains on tokens."""
-    return read_by_training(evidence) or max(columns(evidence), key=lambda one: one.characters, default=None)
+    return read_by_training(case) or max(columns(case), key=lambda one: one.characters, default=None)
 
 
-def all_blank(evidence: Evidence) -> Column | None:
+def all_blank(case: Case) -> Column | None:
     """The column that training reads, if no document of it has a text."""
-    own = read_by_training(evidence)
+    own = read_by_training(case)
     return own if own is not None and own.is_blank else None

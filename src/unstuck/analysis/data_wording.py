@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ..evidence import Evidence
 from ..evidence.data import DataFile, Fault
 from ..evidence.finding import Finding, Remedy, Symptom
 from ..wording.printable import printable, quoted
 from ..wording.text import many, size
+from .case import Case
 from .data_files import Bad, base, concerned, folder_of
 from .side_work import NO_ROOM, half_written
 
@@ -60,62 +60,60 @@ def about(file: DataFile) -> str:
     return ", ".join(parts)
 
 
-def finding(evidence: Evidence, found: list[Bad], cause: str, remedy: Remedy, symptom: str = "") -> Finding:
+def finding(case: Case, found: list[Bad], cause: str, remedy: Remedy, symptom: str = "") -> Finding:
     """What would make a training crash has not done so where a run went on, or ended in another way."""
-    of_run = evidence.data is not None and evidence.data.of_run
-    went_on = of_run and concerned(evidence) is None
+    of_run = case.data is not None and case.data.of_run
+    went_on = of_run and concerned(case) is None
     return Finding(
         cause=cause,
         seen=places(found),
         remedy=remedy,
         subject=found[0].subject,
         symptom=Symptom.WRONG.value if went_on else symptom,
-        because_of=NO_ROOM if of_run and {one.file.path for one in found} <= half_written(evidence) else None,
+        because_of=NO_ROOM if of_run and {one.file.path for one in found} <= half_written(case) else None,
     )
 
 
-def again(evidence: Evidence, found: list[DataFile]) -> list[str]:
+def again(case: Case, found: list[DataFile]) -> list[str]:
     """Commands: look at the worst file once it is new; have all that is bad written into a list until then."""
-    return [*once_more(evidence, found[0]), *listed_out(evidence)]
+    return [*once_more(case, found[0]), *listed_out(case)]
 
 
-def once_more(evidence: Evidence, file: DataFile) -> list[str]:
+def once_more(case: Case, file: DataFile) -> list[str]:
     """The command that checks this file; of a run, all of its folder, which nobody has looked at."""
-    data = evidence.data
+    data = case.data
     if data is None or (data.asked.paths == [file.path] and not data.of_run):
         return []
-    return [f"unstuck check {quoted(folder_of(file.path) or '.' if data.of_run else file.path)}{_decode(evidence)}"]
+    return [f"unstuck check {quoted(folder_of(file.path) or '.' if data.of_run else file.path)}{_decode(case)}"]
 
 
-def listed_out(evidence: Evidence) -> list[str]:
+def listed_out(case: Case) -> list[str]:
     """The command that writes what to leave out."""
-    return (
-        [f"{the_same(evidence)} --quarantine {LIST}"] if evidence.data is not None and not evidence.data.of_run else []
-    )
+    return [f"{the_same(case)} --quarantine {LIST}"] if case.data is not None and not case.data.of_run else []
 
 
-def the_same(evidence: Evidence) -> str:
+def the_same(case: Case) -> str:
     """The check as it was asked for."""
-    asked = evidence.data.asked.paths if evidence.data is not None else []
-    return f"unstuck check {' '.join(quoted(one) for one in asked)}{_decode(evidence)}"
+    asked = case.data.asked.paths if case.data is not None else []
+    return f"unstuck check {' '.join(quoted(one) for one in asked)}{_decode(case)}"
 
 
-def _decode(evidence: Evidence) -> str:
-    return " --decode" if evidence.data is not None and evidence.data.asked.decode else ""
+def _decode(case: Case) -> str:
+    return " --decode" if case.data is not None and case.data.asked.decode else ""
 
 
-def fetch(evidence: Evidence, found: list[Bad], more: str = "") -> Remedy:
+def fetch(case: Case, found: list[Bad], more: str = "") -> Remedy:
     """A file that has to be had again, as a whole."""
     files = [one.file for one in found]
     them = "it" if len(files) == 1 else "them"
     until = (
         "Then check the others of its folder: there is seldom only one such."
-        if evidence.data is not None and evidence.data.of_run
+        if case.data is not None and case.data.of_run
         else f"Then check {them} once more; until then, --quarantine writes a list of what to leave out, with a filter "
         "for the loader."
     )
     text = f"Fetch {listing(files)} again, or write {them} again from the source. {more}{until}"
-    return Remedy(text, again(evidence, files))
+    return Remedy(text, again(case, files))
 
 
 def listing(files: list[DataFile]) -> str:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from ..evidence import Evidence
 from ..evidence.basics import Place
 from ..evidence.live import Frame, Rounds, Sampled, Seen, Stack
+from .case import Case
 from .gil import keeps_gil
 from .stacks import DRAWING, FETCHING, GPU, OWN, SCANNING, doing, fetch_of, place, user_frame
 from .standstill import (
@@ -35,22 +35,22 @@ NAMELESS = ("<genexpr>", "<listcomp>", "<lambda>", "<setcomp>", "<dictcomp>")
 FEW = 20  # lines of the user's own; a program that does various things meets more
 
 
-def in_question(evidence: Evidence) -> list[Seen]:
+def in_question(case: Case) -> list[Seen]:
     """Main processes, and workers that one waits for, whose main thread computes and keeps nothing."""
-    found = mains(evidence)
-    found += [(worker, stack) for _, worker, stack in suspects(evidence) if not _hands_on(evidence, worker)]
-    return [seen for seen, stack in found if _gets_nowhere(evidence, seen, stack)]
+    found = mains(case)
+    found += [(worker, stack) for _, worker, stack in suspects(case) if not _hands_on(case, worker)]
+    return [seen for seen, stack in found if _gets_nowhere(case, seen, stack)]
 
 
-def _gets_nowhere(evidence: Evidence, seen: Seen, stack: Stack) -> bool:
-    if recorded(evidence, seen) is None and doing(stack) == GPU and same_place(stack):
+def _gets_nowhere(case: Case, seen: Seen, stack: Stack) -> bool:
+    if recorded(case, seen) is None and doing(stack) == GPU and same_place(stack):
         return True
     if not computes(seen.main_task, seen.looked) or seen.main_task.written or seen.anonymous_grown > GROWING:
         return False
     alike = doing(stack) in ALIKE and doing(earlier(stack)) in ALIKE
-    if recorded(evidence, seen) is None:
+    if recorded(case, seen) is None:
         return alike  # nothing else tells whether it is a training that makes progress
-    return alike and standing(evidence, seen, stack) >= LONG
+    return alike and standing(case, seen, stack) >= LONG
 
 
 def is_awaited(stack: Stack) -> bool:
@@ -58,25 +58,25 @@ def is_awaited(stack: Stack) -> bool:
     return fetch_of(stack) is not None or doing(stack) == DRAWING or any(one.yields for one in stack.calls)
 
 
-def longer(evidence: Evidence, seen: Seen, rounds: Rounds) -> float:
+def longer(case: Case, seen: Seen, rounds: Rounds) -> float:
     """Seconds for which one has to be watched on, after it was for FIRST; 0: what is known is enough, or tells nothing.
 
     A recording tells for how long there was no progress. Without one, only watching can. That a loop which reads
     nothing keeps nothing either is seen better over some time.
     """
-    stack = main_stack(evidence, seen.pid)
+    stack = main_stack(case, seen.pid)
     if stack is not None and doing(stack) == GPU:
         return SETTLED if stays(rounds) else 0.0
-    if recorded(evidence, seen) is None or stack is None:
+    if recorded(case, seen) is None or stack is None:
         if stack is not None and not is_awaited(stack) and not keeps_gil(stack):
             return 0.0  # no cause could be named: it may just compute
         return SETTLED if goes_round(rounds) else A_MINUTE if only_computes(rounds) else 0.0
-    long_ago = standing(evidence, seen, stack) >= A_MINUTE
+    long_ago = standing(case, seen, stack) >= A_MINUTE
     return SETTLED if long_ago and only_computes(rounds) and not goes_round(rounds) else 0.0
 
 
-def _hands_on(evidence: Evidence, worker: Seen) -> bool:
-    handed = last_handed(evidence, worker)
+def _hands_on(case: Case, worker: Seen) -> bool:
+    handed = last_handed(case, worker)
     return handed is not None and handed < LONG
 
 

@@ -8,12 +8,12 @@ from typing import NamedTuple
 
 import msgspec
 
-from ..evidence import Evidence, Exit, Owner
+from ..evidence import Exit
 from ..evidence.basics import Place
 from ..evidence.loader import Fetching, Loader
 from ..evidence.process import Failure, Process
 from ..wording.text import many, who
-from .case import host_of, is_users, newest_loader, user_line
+from .case import Case, Owner, is_users, user_line
 
 # Workers that died while their loop still ran and took their main process along: for rules that say of what.
 LOOP_RETURNED = "worker loop returned"  # how a worker that is no longer needed says goodbye
@@ -44,21 +44,21 @@ class Death(NamedTuple):
         return self.worker.fetching[0] if self.worker.fetching else None
 
 
-def worker_deaths(evidence: Evidence) -> list[Death]:
+def worker_deaths(case: Case) -> list[Death]:
     """The first to go first, each once. One that died after its loop, or at whose death nobody failed, is not among."""
     first: dict[tuple[str, int, float], Death] = {}
-    for seen in sorted(evidence.exits or (), key=lambda one: one.at):
-        owner = evidence.owner_of(seen.node, seen.pid)
+    for seen in sorted(case.exits or (), key=lambda one: one.at):
+        owner = case.owner_of(seen.node, seen.pid)
         if owner is not None:
-            death = _death(evidence, seen, owner)
+            death = _death(case, seen, owner)
             first.setdefault((death.worker.node, death.worker.pid, death.worker.opened), death)
     return [one for one in first.values() if one.worker.ended_how != LOOP_RETURNED and _took_along(one)]
 
 
-def _death(evidence: Evidence, seen: Exit, owner: Owner) -> Death:
+def _death(case: Case, seen: Exit, owner: Owner) -> Death:
     """A worker may have died before it could say that it is one, or before it had a recording."""
     main = owner.main
-    known = evidence.process(main.node, seen.pid, seen.at)
+    known = case.process(main.node, seen.pid, seen.at)
     if known is None:
         known = Process(node=main.node, pid=seen.pid, parent=main.pid, role="worker")
     number = known.worker if known.worker is not None else owner.number
@@ -106,23 +106,23 @@ class Raised(NamedTuple):
         return f"DataLoader {who(self.process)}" if self.process.role == "worker" else who(self.process)
 
 
-def raised(evidence: Evidence) -> list[Raised]:
+def raised(case: Case) -> list[Raised]:
     """The first to raise first. What the main process caught, and went on after, is not among them."""
-    found = [*_in_workers(evidence), *_in_mains(evidence)]
+    found = [*_in_workers(case), *_in_mains(case)]
     return sorted(found, key=lambda one: one.failure.at)
 
 
-def _in_mains(evidence: Evidence) -> Iterator[Raised]:
+def _in_mains(case: Case) -> Iterator[Raised]:
     """With num_workers=0. That a sample was being fetched is what the position in its stream says."""
-    for main in evidence.mains():
+    for main in case.mains:
         failure = main.failure
         if failure is not None and failure.how == "uncaught" and failure.position is not None:
-            yield Raised(failure, main, main, newest_loader(main))
+            yield Raised(failure, main, main, main.newest_loader)
 
 
-def _in_workers(evidence: Evidence) -> Iterator[Raised]:
-    for worker in evidence.recording or ():
-        owner = evidence.owner_of(worker.node, worker.pid)
+def _in_workers(case: Case) -> Iterator[Raised]:
+    for worker in case.recording or ():
+        owner = case.owner_of(worker.node, worker.pid)
         if worker.role != "worker" or owner is None or owner.main.failure is None:
             continue
         last = owner.main.failure
@@ -154,9 +154,9 @@ PIN_LOOP = "_pin_memory_loop"
 PIN_THREAD_DIED = "Pin memory thread exited unexpectedly"
 
 
-def fatal(evidence: Evidence) -> list[Raised]:
+def fatal(case: Case) -> list[Raised]:
     """The first to be raised first, which is the one to look at; the last is that of the main process itself."""
-    found = [*raised(evidence), *_while_sending(evidence), *_while_pinning(evidence), *_in_loops(evidence)]
+    found = [*raised(case), *_while_sending(case), *_while_pinning(case), *_in_loops(case)]
     return sorted(found, key=lambda one: one.failure.at)
 
 
@@ -181,19 +181,19 @@ def raised_at(failure: Failure) -> Place | None:
     return user_line(failure)
 
 
-def _in_loops(evidence: Evidence) -> Iterator[Raised]:
-    for main in evidence.recording or ():
+def _in_loops(case: Case) -> Iterator[Raised]:
+    for main in case.recording or ():
         failure = ended_by(main)
         if failure is not None and main.role in ("main", "launcher") and failure.position is None:
-            yield Raised(failure, main, main, newest_loader(main))
+            yield Raised(failure, main, main, main.newest_loader)
 
 
-def _while_pinning(evidence: Evidence) -> Iterator[Raised]:
+def _while_pinning(case: Case) -> Iterator[Raised]:
     """The thread that takes batches from the workers has a traceback of its own; its loop is only told that it died."""
-    for main in evidence.mains():
+    for main in case.mains:
         final = ended_by(main)
         if final is not None and PIN_THREAD_DIED in final.message:
-            yield from (Raised(one, main, main, newest_loader(main)) for one in main.failures if pinning(one))
+            yield from (Raised(one, main, main, main.newest_loader) for one in main.failures if pinning(one))
 
 
 def pinning(failure: Failure) -> bool:
@@ -202,13 +202,13 @@ def pinning(failure: Failure) -> bool:
     return failure.how == "thread" and inside
 
 
-def _while_sending(evidence: Evidence) -> Iterator[Raised]:
+def _while_sending(case: Case) -> Iterator[Raised]:
     """A batch that cannot be sent is dropped: its main process waits for it for ever, or meets a broken connection.
 
     Then it has not read what the worker raised afterwards, either.
     """
-    for worker in evidence.recording or ():
-        owner = evidence.owner_of(worker.node, worker.pid)
+    for worker in case.recording or ():
+        owner = case.owner_of(worker.node, worker.pid)
         if owner is not None:
             yield from (
                 Raised(one, worker, owner.main, owner.loader) for one in worker.failures if _suffers(owner.main, one)
@@ -243,9 +243,9 @@ COMPRESSED = {
 QUOTED = re.compile(r"'([^'\n]+)'")
 
 
-def undecoded(evidence: Evidence) -> list[Raised]:
+def undecoded(case: Case) -> list[Raised]:
     """The first first."""
-    return [one for one in raised(evidence) if _damaged(one.failure)]
+    return [one for one in raised(case) if _damaged(one.failure)]
 
 
 def path_of(failure: Failure) -> str:
@@ -285,12 +285,12 @@ ALL_BUT = 0.75
 MOST = 0.5  # of all that are open: what takes more than the rest together is what they were spent on
 
 
-def ran_out(evidence: Evidence) -> list[Raised]:
+def ran_out(case: Case) -> list[Raised]:
     """Failures for want of a descriptor in the very process that had none left, the first one first.
 
     The text alone is not enough: a main process repeats what its worker said.
     """
-    return [one for one in fatal(evidence) if _says_so(one.failure) and _none_left(one.failure)]
+    return [one for one in fatal(case) if _says_so(one.failure) and _none_left(one.failure)]
 
 
 def _says_so(failure: Failure) -> bool:
@@ -316,9 +316,9 @@ def listed(failure: Failure) -> str:
     return ", ".join(many(count, kind) if kind in OPENED else f"{count:,} {kind}" for kind, count in kinds)
 
 
-def over_time(evidence: Evidence, process: Process) -> list[tuple[float, int]]:
+def over_time(case: Case, process: Process) -> list[tuple[float, int]]:
     """How many descriptors a process had open, and when that was seen."""
-    host = host_of(evidence, process)
+    host = case.host_of(process)
     return [
         (sample.at, memory.descriptors)
         for sample in (host.samples if host is not None else ())

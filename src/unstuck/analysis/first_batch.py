@@ -6,12 +6,12 @@ from collections import Counter
 from statistics import median
 from typing import NamedTuple
 
-from ..evidence import Evidence, Glance
+from ..evidence import Glance
 from ..evidence.basics import Place
 from ..evidence.loader import DataFile, Fetching, Loader, Source
 from ..evidence.process import Process, Progress
 from ..wording.text import duration, many, percent, short
-from .case import host_of, is_users
+from .case import Case, is_users
 from .glances import glances_of
 from .loading import fetching, worker_start
 from .stacks import fetch_of, place, user_frame
@@ -100,10 +100,10 @@ class Feeding(NamedTuple):
         return None if buffer is None or not rate else max(buffer.need - buffer.have, 0) / rate
 
 
-def feeding(evidence: Evidence, process: Process) -> Feeding:
+def feeding(case: Case, process: Process) -> Feeding:
     crew = [process]
     if process.role == "main":
-        crew += [worker for loader in process.loaders for worker in evidence.workers_of(process, loader)]
+        crew += [worker for loader in process.loaders for worker in case.workers_of(process, loader)]
     return Feeding(
         sources=[source for one in crew for source in one.sources],
         files=[file for one in crew for file in one.data_files],
@@ -119,9 +119,9 @@ def gave_batches(process: Process) -> bool:
     return any(one.batches for one in process.loaders) or any(one.batches for one in process.fetching)
 
 
-def so_far(evidence: Evidence, process: Process) -> str:
+def so_far(case: Case, process: Process) -> str:
     """`1,280 documents read, 50,000 tokens made, no batch so far`."""
-    fed = feeding(evidence, process)
+    fed = feeding(case, process)
     parts = [f"{many(fed.rows, 'row')} read" if fed.readers else ""]
     parts += [f"{many(sum(one.items for one in fed.tokenizers), 'document')} tokenised"] if fed.tokenizers else []
     parts += [f"{many(fed.tokens, 'token')} made"] if fed.tokenizers else []
@@ -162,12 +162,12 @@ def on_the_way(fed: Feeding) -> list[str]:
     return told + ([f"about {duration(fed.left)} to go"] if fed.left else [])
 
 
-def before_first(evidence: Evidence, process: Process) -> str:
+def before_first(case: Case, process: Process) -> str:
     """How far it is on its way to the first batch, if it uses a data library; nothing once there was one."""
-    fed = feeding(evidence, process)
+    fed = feeding(case, process)
     if not fed.sources or fed.steps or fed.batches:
         return ""
-    return "; ".join(part for part in (so_far(evidence, process), filling(fed)) if part)
+    return "; ".join(part for part in (so_far(case, process), filling(fed)) if part)
 
 
 # The first batch of a loader, or of a generator that is none: how long it took, and how long those after it.
@@ -201,22 +201,22 @@ class First(NamedTuple):
         return None if self.later is None else self.later * workers
 
 
-def first_batch(evidence: Evidence, process: Process) -> First | None:
+def first_batch(case: Case, process: Process) -> First | None:
     """None: nothing is known of it."""
-    fed = feeding(evidence, process)
+    fed = feeding(case, process)
     loader = _loader(process)
     if loader is not None:
-        return _of_loader(evidence, process, loader, fed)
-    return _of_generator(evidence, process, fed) if fed.began is not None else None
+        return _of_loader(case, process, loader, fed)
+    return _of_generator(case, process, fed) if fed.began is not None else None
 
 
-def now(evidence: Evidence, process: Process) -> float:
+def now(case: Case, process: Process) -> float:
     """Of a process that is alive: when it was looked at, or the newest that is known of anything."""
     if process.ended is not None:
         return process.ended
-    host = host_of(evidence, process)
+    host = case.host_of(process)
     sampled = host.samples[-1].at if host is not None and host.samples and process.alive else 0.0
-    looked = evidence.looked_at or 0.0 if process.alive else 0.0
+    looked = case.looked_at or 0.0 if process.alive else 0.0
     return max(looked, sampled, process.last_sign)
 
 
@@ -229,32 +229,32 @@ def _loader(process: Process) -> Loader | None:
     return max(asked, key=lambda one: one.now_since, default=None)
 
 
-def _of_loader(evidence: Evidence, process: Process, loader: Loader, fed: Feeding) -> First | None:
-    end, loads = now(evidence, process), tuple(fetching(evidence, process, loader))
+def _of_loader(case: Case, process: Process, loader: Loader, fed: Feeding) -> First | None:
+    end, loads = now(case, process), tuple(fetching(case, process, loader))
     if not loader.batches:
-        if process.ended is not None and evidence.run.status == ENDED_WELL:
+        if process.ended is not None and case.run.status == ENDED_WELL:
             return None  # it had none to give
         if loader.now == ABOUT_TO:
             return None  # an import, a logger, the model: nobody waits for its first batch yet
-        sampled = _sampled(evidence, process, loader)
+        sampled = _sampled(case, process, loader)
         asked = loader.now_since if loader.began is None or loader.now == WAITS else loader.began
-        began = _ready(evidence, process, loader, asked)
+        began = _ready(case, process, loader, asked)
         taken = max(end - began, 0.0)
-        moves = _moves(evidence, process, fed, sampled, end)
+        moves = _moves(case, process, fed, sampled, end)
         return First(fed, began, taken, came=False, of=taken, later=None, others=0, later_share=0.0, loader=loader,
                      moves=moves, sampled=bool(sampled), loads=loads)  # fmt: skip
     took = loader.first[0] if loader.first else loader.first_waits.longest
     came = loader.first_at if loader.first_at is not None else _came(loader, end)
-    began = min(_ready(evidence, process, loader, came - took), came)
+    began = min(_ready(case, process, loader, came - took), came)
     waits, looped = loader.waits, loader.waits.total + loader.bodies.total
     share = waits.total / looped if looped else 0.0
     return First(fed, began, came - began, came=True, of=max(end - began, came - began), later=_later(loader, took),
                  others=waits.count, later_share=share, loader=loader, loads=loads)  # fmt: skip
 
 
-def _ready(evidence: Evidence, process: Process, loader: Loader, asked: float) -> float:
+def _ready(case: Case, process: Process, loader: Loader, asked: float) -> float:
     """When its workers could load, if that was later."""
-    started = worker_start(evidence, process, loader)
+    started = worker_start(case, process, loader)
     return asked if started is None or loader.began is None else max(asked, loader.began + started.seconds)
 
 
@@ -276,20 +276,20 @@ def _later(loader: Loader, first: float) -> float | None:
     return (again.total - again.longest) / (again.count - 1) if again.count > 1 else None
 
 
-def _sampled(evidence: Evidence, process: Process, loader: Loader) -> list[float]:
+def _sampled(case: Case, process: Process, loader: Loader) -> list[float]:
     """When the newest samples were begun, by those who have loaded one before."""
-    loading = evidence.workers_of(process, loader) if loader.num_workers else [process]
+    loading = case.workers_of(process, loader) if loader.num_workers else [process]
     return [one.now_since for each in loading if each.first_sample is not None for one in each.fetching]
 
 
-def _moves(evidence: Evidence, process: Process, fed: Feeding, sampled: list[float], end: float) -> bool:
+def _moves(case: Case, process: Process, fed: Feeding, sampled: list[float], end: float) -> bool:
     newest = max([fed.newest, *sampled])
-    return (end - newest < LATELY and newest > 0) or _grows(evidence, process, end)
+    return (end - newest < LATELY and newest > 0) or _grows(case, process, end)
 
 
-def _grows(evidence: Evidence, process: Process, end: float) -> bool:
+def _grows(case: Case, process: Process, end: float) -> bool:
     """It and its workers hold more than a while ago: an index, a buffer or a cache is being filled."""
-    host = host_of(evidence, process)
+    host = case.host_of(process)
     crew = {process.pid, *(pid for one in process.loaders for pid in one.pids)}
     held = [
         sum(one.anonymous for one in sample.processes if one.pid in crew)
@@ -299,17 +299,17 @@ def _grows(evidence: Evidence, process: Process, end: float) -> bool:
     return len(held) > 1 and held[-1] - held[0] >= GROWN
 
 
-def _of_generator(evidence: Evidence, process: Process, fed: Feeding) -> First | None:
+def _of_generator(case: Case, process: Process, fed: Feeding) -> First | None:
     """Only where it goes on asking: who tokenises everything before he trains has no first batch to wait for."""
     first, last, steps = process.first_step, process.last_step, process.optimizer_steps
     if not fed.sources:
         fed = fed._replace(progress=[one for one in fed.progress if _is_filled(one, first)])
     asks = fed.buffer is not None or any(one.later for one in process.sources)
-    began, end = fed.began, now(evidence, process)
+    began, end = fed.began, now(case, process)
     if began is None or not asks:
         return None
     if not steps or first is None or last is None:
-        unknown = process.ended is not None and evidence.run.status == ENDED_WELL  # it may train without an optimizer
+        unknown = process.ended is not None and case.run.status == ENDED_WELL  # it may train without an optimizer
         taken = end - began
         return None if steps or unknown else First(fed, began, taken, came=False, of=taken, later=None, others=0,
                                                    later_share=0.0, moves=end - fed.newest < LATELY)  # fmt: skip
@@ -342,8 +342,8 @@ class Warming(NamedTuple):
     first_sample: bool  # it has not come, and no sample of it was loaded yet
 
 
-def warming(evidence: Evidence, main: Process, first: First) -> Warming:
-    lines, looks = _met(evidence, main, first)
+def warming(case: Case, main: Process, first: First) -> Warming:
+    lines, looks = _met(case, main, first)
     loader = first.loader
     at, met = lines[0] if lines else (None, 0)
     if at is None and loader is not None:
@@ -359,15 +359,15 @@ def warming(evidence: Evidence, main: Process, first: First) -> Warming:
     )
 
 
-def _met(evidence: Evidence, main: Process, first: First) -> tuple[list[tuple[Place, int]], int]:
+def _met(case: Case, main: Process, first: First) -> tuple[list[tuple[Place, int]], int]:
     """Lines of the user's that were met while it was loaded. A main process with workers only waits."""
     loader = first.loader
     if loader is None or not loader.num_workers:
-        looks = glances_of(evidence, main, first.began, first.began + first.seconds)
+        looks = glances_of(case, main, first.began, first.began + first.seconds)
         return _common(looks), len(looks)
     found = []
-    for worker in () if first.came else evidence.workers_of(main, loader):
-        stack = main_stack(evidence, worker.pid)
+    for worker in () if first.came else case.workers_of(main, loader):
+        stack = main_stack(case, worker.pid)
         inside = fetch_of(stack) if stack is not None else None
         at = place(user_frame(inside[1])) if inside is not None else None
         found += [(at, 1)] if at is not None else []

@@ -5,8 +5,8 @@ from __future__ import annotations
 from itertools import takewhile
 from typing import NamedTuple
 
-from ..evidence import Evidence
 from ..evidence.live import Frame, Seen, Stack, Task
+from .case import Case
 from .stacks import is_idle_worker, waits_for_ranks
 from .standstill import LONG, computes, gets_on, idles, in_futex, main_stack, recorded, standing, suspects
 
@@ -35,32 +35,32 @@ class Held(NamedTuple):
         return computes(self.task, self.seen.looked)
 
 
-def held(evidence: Evidence) -> list[Held]:
+def held(case: Case) -> list[Held]:
     """For long enough."""
-    return [one for one in _candidates(evidence) if one.seconds >= _patience(one)]
+    return [one for one in _candidates(case) if one.seconds >= _patience(one)]
 
 
-def needs_patience(evidence: Evidence) -> float:
+def needs_patience(case: Case) -> float:
     """Seconds for which it has to be looked at until it is sure. 0: nobody keeps the GIL, or it is sure already."""
-    return max((LONG - one.seconds + 0.5 for one in _candidates(evidence) if one.seconds < LONG), default=0.0)
+    return max((LONG - one.seconds + 0.5 for one in _candidates(case) if one.seconds < LONG), default=0.0)
 
 
-def _candidates(evidence: Evidence) -> list[Held]:
+def _candidates(case: Case) -> list[Held]:
     """In main processes, and in workers that one of them waits for."""
-    awaited = {worker.pid for _, worker, _ in suspects(evidence)}
-    asked = [one for one in evidence.processes or () if not one.ended and (one.role == "main" or one.pid in awaited)]
-    return [found for one in asked if (found := _held(evidence, one)) is not None and _matters(found)]
+    awaited = {worker.pid for _, worker, _ in suspects(case)}
+    asked = [one for one in case.processes or () if not one.ended and (one.role == "main" or one.pid in awaited)]
+    return [found for one in asked if (found := _held(case, one)) is not None and _matters(found)]
 
 
-def _held(evidence: Evidence, seen: Seen) -> Held | None:
-    stacks = [one for one in evidence.stacks or () if one.pid == seen.pid]
+def _held(case: Case, seen: Seen) -> Held | None:
+    stacks = [one for one in case.stacks or () if one.pid == seen.pid]
     holder = next((one for one in stacks if one.holds_gil and one.held_gil and one.unchanged), None)
     task = seen.task(holder.tid) if holder is not None else None
     if holder is None or task is None or not _keeps(task, seen):
         return None
     others = [one for one in stacks if one.tid != holder.tid and one.unchanged]
     waiting = [own for one in others if (own := seen.task(one.tid)) is not None and asks(own, seen.looked)]
-    return Held(seen, holder, task, _seconds(evidence, seen, task), waiting)
+    return Held(seen, holder, task, _seconds(case, seen, task), waiting)
 
 
 def asks(task: Task, looked: float) -> bool:
@@ -94,11 +94,11 @@ def _patience(one: Held) -> float:
     return A_MINUTE if one.is_main and one.spins else LONG
 
 
-def _seconds(evidence: Evidence, seen: Seen, task: Task) -> float:
+def _seconds(case: Case, seen: Seen, task: Task) -> float:
     """For as long as it certainly was so: by the recording, by how long it has slept, or was looked at."""
-    main = main_stack(evidence, seen.pid)
-    if main is not None and recorded(evidence, seen) is not None:
-        return standing(evidence, seen, main)
+    main = main_stack(case, seen.pid)
+    if main is not None and recorded(case, seen) is not None:
+        return standing(case, seen, main)
     rounds = seen.rounds
     watched = rounds.seconds if rounds is not None and len(rounds.samples) == 1 else 0.0
     return max(task.still or 0.0, seen.looked, watched)

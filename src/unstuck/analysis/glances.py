@@ -6,20 +6,20 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from ..evidence import Evidence, Glance, Host
+from ..evidence import Glance, Host
 from ..evidence.basics import Place
 from ..evidence.live import Frame, Stack
 from ..evidence.loader import OWN, Gap, Part
 from ..evidence.process import Process
-from .case import host_of, is_users
+from .case import Case, is_users
 from .stacks import USER, doing, place, user_frame
 
 # Where a main thread was met while something took long: at which lines, and what it was blocked at.
 
 
-def glances_of(evidence: Evidence, process: Process, begun: float = 0.0, ended: float = float("inf")) -> list[Glance]:
+def glances_of(case: Case, process: Process, begun: float = 0.0, ended: float = float("inf")) -> list[Glance]:
     """Between two moments of the run."""
-    hosts = [one for one in evidence.host or () if one.node == process.node]
+    hosts = [one for one in case.host or () if one.node == process.node]
     return [one for host in hosts for one in host.glances if one.pid == process.pid and begun <= one.at <= ended]
 
 
@@ -29,11 +29,11 @@ def lines_of(glances: list[Glance]) -> list[tuple[Place, int]]:
     return Counter(found).most_common()
 
 
-def blocked_at(evidence: Evidence, process: Process, *kinds: str) -> float:
+def blocked_at(case: Case, process: Process, *kinds: str) -> float:
     """Share of the looks at which its main thread was blocked at one of these: `write terminal`, `write pipe` …"""
     seen = [
         memory.waits
-        for host in evidence.host or ()
+        for host in case.host or ()
         if host.node == process.node
         for sample in host.samples
         for memory in sample.processes
@@ -48,30 +48,30 @@ WAITED = 0.6  # of these looks, in which it waited for something
 COMPUTING = ("futex", "sched_yield")  # how a thread looks that waits for torch's own threads
 
 
-def own_waiting(evidence: Evidence, main: Process, gaps: list[Gap]) -> Part | None:
+def own_waiting(case: Case, main: Process, gaps: list[Gap]) -> Part | None:
     """Of these gaps: those that nothing else is known of, if the main thread was mostly met waiting in them."""
-    mine = [one for one in gaps if one.rest >= one.seconds / 2 and not _is_idle(evidence, main, one)]
-    looks = [look for gap in mine for look in _looks(evidence, main, gap)]
+    mine = [one for one in gaps if one.rest >= one.seconds / 2 and not _is_idle(case, main, one)]
+    looks = [look for gap in mine for look in _looks(case, main, gap)]
     waited = [one for one in looks if one and one.partition(" ")[0] not in COMPUTING]
     if len(looks) < LOOKS or len(waited) < WAITED * len(looks):
         return None
-    lines = lines_of([one for gap in mine for one in glances_of(evidence, main, gap.at, gap.at + gap.seconds)])
+    lines = lines_of([one for gap in mine for one in glances_of(case, main, gap.at, gap.at + gap.seconds)])
     name = Counter(waited).most_common(1)[0][0]
     return Part(OWN, _plainly(name), sum(one.rest for one in mine), len(mine), lines[0][0] if lines else None)
 
 
-def _is_idle(evidence: Evidence, main: Process, gap: Gap) -> bool:
+def _is_idle(case: Case, main: Process, gap: Gap) -> bool:
     """Somebody has to type: a prompt, a debugger, a notebook, or an event loop that nobody knows more of."""
-    seen = glances_of(evidence, main, gap.at, gap.at + gap.seconds)
+    seen = glances_of(case, main, gap.at, gap.at + gap.seconds)
     if any(doing(Stack(main.pid, main.pid, frames=one.frames)) == USER for one in seen):
         return True
-    looks = _looks(evidence, main, gap)
+    looks = _looks(case, main, gap)
     return any(one.endswith(" terminal") or one.startswith("epoll") for one in looks)
 
 
-def _looks(evidence: Evidence, main: Process, gap: Gap) -> list[str]:
+def _looks(case: Case, main: Process, gap: Gap) -> list[str]:
     """What its main thread was blocked at, each time it was looked at; "": it ran."""
-    host = host_of(evidence, main)
+    host = case.host_of(main)
     samples = [one for one in (host.samples if host else ()) if gap.at <= one.at <= gap.at + gap.seconds]
     return [each.waits for one in samples for each in one.processes if each.pid == main.pid]
 
@@ -107,9 +107,9 @@ class Writing(NamedTuple):
         return self.blocked / self.looks
 
 
-def writing(evidence: Evidence) -> Iterator[Writing]:
-    for main in evidence.mains():
-        host, began = host_of(evidence, main), _began(main)
+def writing(case: Case) -> Iterator[Writing]:
+    for main in case.mains:
+        host, began = case.host_of(main), _began(main)
         if host is None or began is None:
             continue
         looks = [

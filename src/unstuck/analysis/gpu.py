@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from ..evidence import Evidence, Sample
+from ..evidence import Sample
 from ..evidence.finding import Certainty
 from ..evidence.live import Gpu
 from ..evidence.process import Process
+from .case import Case
 
 GPU_BUSY, GPU_IDLE = 0.9, 0.7  # of the time, by a GPU: it is the limit, or something else is
 CPU, CUDA = "cpu", "cuda"
@@ -35,8 +36,8 @@ class GpuUse(NamedTuple):
         return Certainty.POSSIBLE.value if self.unknown else ""
 
 
-def gpu_use(evidence: Evidence, main: Process) -> GpuUse:
-    seen = [one for sample in samples_of(evidence, main) if _trains(main, sample.at) for one in sample.gpus]
+def gpu_use(case: Case, main: Process) -> GpuUse:
+    seen = [one for sample in samples_of(case, main) if _trains(main, sample.at) for one in sample.gpus]
     own = [one for one in seen if main.pid in one.processes]
     if own:
         return _rate(own)
@@ -49,11 +50,11 @@ def gpu_use(evidence: Evidence, main: Process) -> GpuUse:
     if number is None:
         return GpuUse(unknown=f"which of the {len({one.number for one in seen})} GPUs it uses is not known")
     mine = [one for one in seen if one.number == number]
-    return _rate(mine) if _owns(evidence, main, mine) else GpuUse(unknown=f"other processes use GPU {number}, too")
+    return _rate(mine) if _owns(case, main, mine) else GpuUse(unknown=f"other processes use GPU {number}, too")
 
 
-def samples_of(evidence: Evidence, main: Process) -> list[Sample]:
-    return [sample for host in evidence.host or () if host.node == main.node for sample in host.samples]
+def samples_of(case: Case, main: Process) -> list[Sample]:
+    return [sample for host in case.host or () if host.node == main.node for sample in host.samples]
 
 
 def _trains(main: Process, at: float) -> bool:
@@ -82,9 +83,9 @@ def _number(main: Process, there: set[int]) -> int | None:
     return number if number in there else None
 
 
-def _owns(evidence: Evidence, main: Process, gpus: list[Gpu]) -> bool:
+def _owns(case: Case, main: Process, gpus: list[Gpu]) -> bool:
     """No process is listed there, or as many as this run has there, under pids that are not known in a container."""
-    here = [one for one in evidence.mains() if one.node == main.node]
+    here = [one for one in case.mains if one.node == main.node]
     listed = {pid for one in gpus for pid in one.processes}
     if listed & {one.pid for one in here}:
         return False  # pids are known, and this process is not among them

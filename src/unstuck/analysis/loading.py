@@ -5,11 +5,10 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import NamedTuple
 
-from ..evidence import Evidence
 from ..evidence.loader import Fetching, Handed, Loader, Shards
 from ..evidence.process import Process
 from ..wording.text import who
-from .case import host_of
+from .case import Case
 from .passes import crews, phases_of
 
 # How long a loop waited for its batches, and who loaded them: what all rules about slow loading start from.
@@ -46,10 +45,10 @@ class Waiting(NamedTuple):
         return self.steps >= BATCHES and self.lasted >= SECONDS and self.share >= SHARE
 
 
-def holds_up(evidence: Evidence, loader: Loader) -> bool:
+def holds_up(case: Case, loader: Loader) -> bool:
     """The same question of a loader that is only tried: a loop that does nothing else waits all the time anyway."""
     waited = waiting(loader)
-    if any(one.optimizer_steps for one in evidence.mains()):
+    if any(one.optimizer_steps for one in case.mains):
         return waited.matters
     quick = waited.steps >= BATCHES and waited.looped >= TRIED
     slow = waited.steps >= FEW and waited.looped >= SLOWLY
@@ -62,11 +61,11 @@ def waiting(loader: Loader) -> Waiting:
     return Waiting(waited, looped, loader.waits.count - loader.skipped.count)
 
 
-def fetching(evidence: Evidence, main: Process, loader: Loader) -> list[Fetching]:
+def fetching(case: Case, main: Process, loader: Loader) -> list[Fetching]:
     """What loading cost each process that did it: the workers, or the main process itself."""
     if loader.num_workers == 0:
         return [one for one in main.fetching if one.loader == loader.number]
-    return [one for worker in evidence.workers_of(main, loader) for one in worker.fetching]
+    return [one for worker in case.workers_of(main, loader) for one in worker.fetching]
 
 
 def computed(load: Fetching) -> float:
@@ -188,13 +187,13 @@ class Crew(NamedTuple):
         return ", ".join(known[:8]) + (f" and {len(known) - 8} more" if len(known) > 8 else "")
 
 
-def newest_crew(evidence: Evidence, main: Process, loader: Loader) -> Crew | None:
+def newest_crew(case: Case, main: Process, loader: Loader) -> Crew | None:
     """Of the newest pass that came to its end, if all its workers are known."""
     if not loader.iterable or loader.num_workers < 2 or not loader.ended:
         return None
     number = loader.ended[-1].number
     phase = next((one for one in phases_of(main, loader) if one.number_of_pass == number), None)
-    known = crews(evidence, main, loader)
+    known = crews(case, main, loader)
     back = 0 if loader.persistent_workers else loader.passes - number
     if phase is None or phase.left or back >= len(known) or (loader.persistent_workers and number != loader.passes):
         return None
@@ -203,7 +202,7 @@ def newest_crew(evidence: Evidence, main: Process, loader: Loader) -> Crew | Non
     if len(streams) < loader.num_workers:
         return None
     ended = phase.ended if phase.ended is not None else loader.ended[-1].at
-    return Crew(main, loader, number, phase.at, ended, streams, _side_by_side(evidence, main, streams))
+    return Crew(main, loader, number, phase.at, ended, streams, _side_by_side(case, main, streams))
 
 
 def _stream(worker: Process, passes: int) -> Stream | None:
@@ -214,9 +213,9 @@ def _stream(worker: Process, passes: int) -> Stream | None:
     return Stream(worker, known.samples // passes, worked, known.now_since)
 
 
-def _side_by_side(evidence: Evidence, main: Process, streams: list[Stream]) -> int:
+def _side_by_side(case: Case, main: Process, streams: list[Stream]) -> int:
     computing = (on_core([one for stream in streams for one in stream.worker.fetching]) or 0.0) >= ON_PROCESSOR
-    host = host_of(evidence, main)
+    host = case.host_of(main)
     return min(len(streams), host.cpus or len(streams)) if computing and host is not None else len(streams)
 
 
@@ -236,9 +235,9 @@ class ShardlessCrew(NamedTuple):
     shards: Shards  # as one of those that have some knows them
 
 
-def without_shards(evidence: Evidence, main: Process, loader: Loader) -> ShardlessCrew | None:
+def without_shards(case: Case, main: Process, loader: Loader) -> ShardlessCrew | None:
     """None: every worker has a shard, or it is not known what it has."""
-    known = crews(evidence, main, loader)
+    known = crews(case, main, loader)
     newest = known[-1] if known else []
     idle = [one for one in newest if (own := _own(one)) and all(each.mine == 0 for each in own)]
     busy = [each for one in newest for each in _own(one) if each.mine]
@@ -247,16 +246,16 @@ def without_shards(evidence: Evidence, main: Process, loader: Loader) -> Shardle
     return ShardlessCrew(main, loader, newest, idle, busy[0])
 
 
-def streams_of(evidence: Evidence, main: Process, loader: Loader, library: str) -> list[Shards]:
+def streams_of(case: Case, main: Process, loader: Loader, library: str) -> list[Shards]:
     """What those that load for a loader have of streams of one library, the newest last."""
-    known = crews(evidence, main, loader)
+    known = crews(case, main, loader)
     processes = known[-1] if known else [main] if loader.num_workers == 0 else []
     return [each for one in processes for each in one.shards if each.library == library]
 
 
-def computes(evidence: Evidence, main: Process, loader: Loader) -> bool:
+def computes(case: Case, main: Process, loader: Loader) -> bool:
     """Those that load for it are on the processor most of the time."""
-    return (on_core(fetching(evidence, main, loader)) or 0.0) >= ON_PROCESSOR
+    return (on_core(fetching(case, main, loader)) or 0.0) >= ON_PROCESSOR
 
 
 def _own(worker: Process) -> list[Shards]:
@@ -284,10 +283,10 @@ class WorkerStart(NamedTuple):
         return max(self.parts, key=lambda name: self.parts[name])
 
 
-def worker_start(evidence: Evidence, main: Process, loader: Loader) -> WorkerStart | None:
+def worker_start(case: Case, main: Process, loader: Loader) -> WorkerStart | None:
     """None: there are none, or nothing is recorded of them."""
     began = loader.began
-    known = [one for one in evidence.workers_of(main, loader) if one.started is not None]
+    known = [one for one in case.workers_of(main, loader) if one.started is not None]
     if began is None or not known or loader.num_workers < 1:
         return None
     workers = sorted(known, key=lambda one: one.started or 0.0)[: loader.num_workers]

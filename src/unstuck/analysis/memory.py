@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from itertools import pairwise
 from typing import NamedTuple
 
-from ..evidence import Evidence, Host, Memory, Sample
+from ..evidence import Host, Memory, Sample
 from ..evidence.loader import Fetching
 from ..evidence.process import Process
 from ..wording.text import duration, size
-from .case import SIGKILL, host_of
+from .case import SIGKILL, Case
 
 # Kills by the kernel's OOM killer: which of those that its counters tell of can be the death of a certain process.
 MACHINE = "machine"  # all kills on the node, where the others are by cgroup
@@ -80,11 +80,11 @@ class Killed(NamedTuple):
     counts: list[Count]
 
 
-def oom_killed(evidence: Evidence, processes: list[Process]) -> Killed | None:
+def oom_killed(case: Case, processes: list[Process]) -> Killed | None:
     """The first of these."""
-    ended = [(seen, process) for process in processes for seen in evidence.exits_of(process)]
+    ended = [(seen, process) for process in processes for seen in case.exits_of(process)]
     for seen, process in sorted(ended, key=lambda one: one[0].at):
-        host = host_of(evidence, process) if seen.status == SIGKILL else None
+        host = case.host_of(process) if seen.status == SIGKILL else None
         counts = kills_at(host, seen.pid, seen.at).of_it if host is not None else []
         if counts:
             return Killed(process, seen.at, counts)
@@ -367,10 +367,10 @@ def kept(host: Host, worker: Process) -> tuple[int, int] | None:
     return (values[0], values[-1]) if least[0] < least[1] < least[2] else None
 
 
-def needs_of(evidence: Evidence, host: Host, pid: int) -> Needs | None:
+def needs_of(case: Case, host: Host, pid: int) -> Needs | None:
     """By the last look at the run before this worker died. None: too little was seen."""
     last = _last_look(host, pid)
-    workers = [one for one in evidence.recording or () if one.role == "worker" and one.node == host.node]
+    workers = [one for one in case.recording or () if one.role == "worker" and one.node == host.node]
     alive = {one.pid: one.anonymous for one in last.processes} if last is not None else {}
     crew = [one for one in workers if one.pid in alive]
     if last is None or not crew:
@@ -383,7 +383,7 @@ def needs_of(evidence: Evidence, host: Host, pid: int) -> Needs | None:
     most += [value for one in crew for _, value in looks_at(host, one.pid, "own")]
     base = used - shm - sum(max(alive[one.pid] - born[one.pid], 0) for one in crew)
     batches = [batch.storage for one in crew for fetching in one.fetching for batch in fetching.handed]
-    ranks = {owner.main.pid for one in crew if (owner := evidence.owner_of(one.node, one.pid)) is not None}
+    ranks = {owner.main.pid for one in crew if (owner := case.owner_of(one.node, one.pid)) is not None}
     batch = max(batches, default=0)  # its samples are all there before it is put together, whatever the looks saw
     settled = all(_settled(host, one, born[one.pid]) for one in crew)
     return Needs(limit, max(base, 0), max(*most, batch), batch, max(len(ranks), 1), settled)

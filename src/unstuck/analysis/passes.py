@@ -5,33 +5,32 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from ..evidence import Evidence
 from ..evidence.distributed import Collective, Phase, Sampling
 from ..evidence.epochs import TRAINING, VALIDATION
 from ..evidence.finding import Finding
 from ..evidence.loader import Fetching, Loader, Skipping, State
 from ..evidence.process import Failure, Process
 from ..wording.text import duration, many, who
-from .case import newest_loader, training_loaders
+from .case import Case
 
 # Workers of a loader by the pass they were started for: a crew is what one iterator started together.
 
 
-def crews(evidence: Evidence, main: Process, loader: Loader) -> list[list[Process]]:
+def crews(case: Case, main: Process, loader: Loader) -> list[list[Process]]:
     """The first crew first. Persistent workers are one crew for all passes."""
     found: list[list[Process]] = [[]]
-    for worker in evidence.workers_of(main, loader):
+    for worker in case.workers_of(main, loader):
         if any(other.worker == worker.worker for other in found[-1]):
             found.append([])
         found[-1].append(worker)
     return [crew for crew in found if crew]
 
 
-def fetched(evidence: Evidence, main: Process, loader: Loader) -> list[Fetching]:
+def fetched(case: Case, main: Process, loader: Loader) -> list[Fetching]:
     """What was fetched for a loader, by all its workers or by the main process itself."""
     if loader.num_workers == 0:
         return [one for one in main.fetching if one.loader == loader.number]
-    return [one for worker in evidence.workers_of(main, loader) for one in worker.fetching]
+    return [one for worker in case.workers_of(main, loader) for one in worker.fetching]
 
 
 def states(worker: Process) -> list[State]:
@@ -67,17 +66,15 @@ def spare(loader: Loader) -> int:
     return max(loader.num_workers, 1) - 1 if loader.iterable else 0
 
 
-def used_loaders(evidence: Evidence) -> list[tuple[Process, Loader]]:
+def used_loaders(case: Case) -> list[tuple[Process, Loader]]:
     """Loaders that were trained on, and those that would have been, had a batch come."""
-    empty = [
-        (main, loader) for main in evidence.mains() for loader in main.loaders if loader.ended and not loader.batches
-    ]
-    return training_loaders(evidence) + empty
+    empty = [(main, loader) for main in case.mains for loader in main.loaders if loader.ended and not loader.batches]
+    return case.training_loaders + empty
 
 
 def raised_after_nothing(process: Process, failure: Failure | None) -> Loader | None:
     """The loader whose pass without a single batch was the last thing that happened before an exception."""
-    loader = newest_loader(process)
+    loader = process.newest_loader
     if failure is None or failure.how != "uncaught" or loader is None or failure.index is not None:
         return None
     empty = loader.now == BETWEEN and loader.passes > 0 and not loader.pass_batches

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from ..evidence import Evidence, Host, Memory, Sample
+from ..evidence import Host, Memory, Sample
 from ..evidence.loader import Loader
 from ..evidence.process import Process
 from ..wording.text import numbers
-from .case import host_of
+from .case import Case
 
 # How the processes of a node got on with its processors: what each used, wanted and had to wait for.
 YOUNG = 1.0  # seconds: of a worker that has just started, only its start was seen
@@ -63,10 +63,10 @@ class Crowd(NamedTuple):
         return sum(one.cpu / one.seconds for one in (*self.workers, *self.mains))
 
 
-def crowds(evidence: Evidence) -> Iterator[Crowd]:
+def crowds(case: Case) -> Iterator[Crowd]:
     """For each node the moment with the most workers that had run for a while; the last of such moments."""
-    for host in evidence.host or ():
-        found = [_crowd(evidence, host, sample) for sample in host.samples]
+    for host in case.host or ():
+        found = [_crowd(case, host, sample) for sample in host.samples]
         most = max((one for one in found if one.workers), key=_weight, default=None)
         if most is not None:
             yield most
@@ -86,19 +86,19 @@ def uses(host: Host, sample: Sample, processes: list[Process], since: float) -> 
     return [one for one in found if one is not None and one.seconds >= YOUNG]
 
 
-def queueing(evidence: Evidence, main: Process, loads: list[Process]) -> float | None:
+def queueing(case: Case, main: Process, loads: list[Process]) -> float | None:
     """Seconds without a CPU core for each second of running, by the kernel, of those that load. None: not looked at.
 
     Where none of them lived long enough to be seen, they are taken to be held up as their main process is.
     """
-    found = _queueing(evidence, loads)
-    return found if found is not None else _queueing(evidence, [main])
+    found = _queueing(case, loads)
+    return found if found is not None else _queueing(case, [main])
 
 
-def _queueing(evidence: Evidence, processes: list[Process]) -> float | None:
+def _queueing(case: Case, processes: list[Process]) -> float | None:
     ran = queued = 0.0
     for process in processes:
-        hosts = [one for one in evidence.host or () if one.node == process.node]
+        hosts = [one for one in case.host or () if one.node == process.node]
         looks = [one for host in hosts for _, one in _looks(host, process.pid) if one.queued is not None]
         if process.threads_at_fork is not None:  # else it begins with its imports, which are no part of its work
             looks = [NOTHING, *looks]
@@ -108,8 +108,8 @@ def _queueing(evidence: Evidence, processes: list[Process]) -> float | None:
     return queued / ran if ran > 0 else None
 
 
-def _crowd(evidence: Evidence, host: Host, sample: Sample) -> Crowd:
-    known = [(one, evidence.process(host.node, one.pid)) for one in sample.processes if one.cpu is not None]
+def _crowd(case: Case, host: Host, sample: Sample) -> Crowd:
+    known = [(one, case.process(host.node, one.pid)) for one in sample.processes if one.cpu is not None]
     seen = [(one, process) for one, process in known if process is not None]
     workers = [_worker(host, sample, *one) for one in seen if one[1].role == "worker"]
     grown = [one for one in workers if one is not None and one.seconds >= YOUNG]
@@ -206,10 +206,10 @@ class Pinned(NamedTuple):
         return len(self.could) if self.quota is None else min(len(self.could), self.quota)
 
 
-def pinned(evidence: Evidence, main: Process, loader: Loader) -> Pinned | None:
+def pinned(case: Case, main: Process, loader: Loader) -> Pinned | None:
     """None: they may run wherever there is a processor, or that is not known."""
-    host = host_of(evidence, main)
-    loading = evidence.workers_of(main, loader) if loader.num_workers else [main]
+    host = case.host_of(main)
+    loading = case.workers_of(main, loader) if loader.num_workers else [main]
     if host is None or not host.granted or not loading:
         return None
     pids = {one.pid for one in loading}
@@ -226,15 +226,15 @@ def pinned(evidence: Evidence, main: Process, loader: Loader) -> Pinned | None:
     if not found or not on or len(on) >= len(could):
         return None
     idle = idle_processors(host, sample.at, min(one.process.opened for one in found))
-    return Pinned(found, on, could, host.quota, idle, _busy(evidence, host, sample, _begun(loader)))
+    return Pinned(found, on, could, host.quota, idle, _busy(case, host, sample, _begun(loader)))
 
 
 def _begun(loader: Loader) -> float:
     return loader.began or 0.0
 
 
-def _busy(evidence: Evidence, host: Host, sample: Sample, since: float) -> float:
-    here = [one for one in evidence.recording or () if one.node == host.node]
+def _busy(case: Case, host: Host, sample: Sample, since: float) -> float:
+    here = [one for one in case.recording or () if one.node == host.node]
     return sum(one.cpu / one.seconds for one in uses(host, sample, here, since))
 
 

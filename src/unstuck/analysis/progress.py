@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from ..evidence import Evidence
 from ..evidence.basics import Place
 from ..evidence.live import Awaited, Seen, Stack, Task
 from ..evidence.process import Process
 from ..report import NOTHING
+from .case import Case
 from .endless_loops import goes_round, keeps_nothing
 from .first_batch import gave_batches
 from .stacks import (
@@ -90,24 +90,24 @@ class Standstill(NamedTuple):
     awaits: str  # what may still come; "": nothing that is known
 
 
-def standstills(evidence: Evidence) -> list[Standstill]:
+def standstills(case: Case) -> list[Standstill]:
     """Who makes no progress for long. None while any rank does that the others may wait for, nor once it has ended."""
-    if evidence.run.status is not None:
+    if case.run.status is not None:
         return []
     still = [
-        _standstill(evidence, seen, stack)
-        for seen, stack in mains(evidence)
-        if _stands(evidence, seen, stack) or _spins_unrecorded(evidence, seen, stack)
+        _standstill(case, seen, stack)
+        for seen, stack in mains(case)
+        if _stands(case, seen, stack) or _spins_unrecorded(case, seen, stack)
     ]
-    if any(progresses(evidence, seen, stack) for seen, stack in mains(evidence)):
+    if any(progresses(case, seen, stack) for seen, stack in mains(case)):
         still = [one for one in still if one.doing != COLLECTIVE]
     return still
 
 
-def progresses(evidence: Evidence, seen: Seen, stack: Stack) -> bool:
+def progresses(case: Case, seen: Seen, stack: Stack) -> bool:
     """By its recording; where that has nothing new, or there is none, by the threads that have to move."""
-    process = recorded(evidence, seen)
-    if process is not None and standing(evidence, seen, stack) < _enough(evidence):
+    process = recorded(case, seen)
+    if process is not None and standing(case, seen, stack) < _enough(case):
         return True
     what = doing(stack)
     if what == COLLECTIVE or waits_for_user(seen, stack):
@@ -115,40 +115,40 @@ def progresses(evidence: Evidence, seen: Seen, stack: Stack) -> bool:
     if what == GPU:  # mostly it spins there, whether its own kernels run or the other ranks never come
         return process is None and not (seen.rounds is not None and stays(seen.rounds))
     if moves_itself(seen, stack):
-        return not (process is not None and what == OWN and _only_spins(evidence, seen, stack))
-    return helped(evidence, seen, stack) or _gpu_works(evidence, seen)
+        return not (process is not None and what == OWN and _only_spins(case, seen, stack))
+    return helped(case, seen, stack) or _gpu_works(case, seen)
 
 
-def _enough(evidence: Evidence) -> float:
+def _enough(case: Case) -> float:
     """Seconds without progress that matter: those that the user gave, if they are fewer."""
-    return LONG if evidence.stall is None else min(LONG, evidence.stall.patience)
+    return LONG if case.stall is None else min(LONG, case.stall.patience)
 
 
-def stood(evidence: Evidence, seen: Seen, stack: Stack) -> float:
+def stood(case: Case, seen: Seen, stack: Stack) -> float:
     """Seconds without progress, at least. A thread that polls runs now and then, and is at one line at every look."""
-    known = standing(evidence, seen, stack)
-    if recorded(evidence, seen) is not None or not same_place(stack) or not idles(seen.main_task, seen.looked):
+    known = standing(case, seen, stack)
+    if recorded(case, seen) is not None or not same_place(stack) or not idles(seen.main_task, seen.looked):
         return known
     return max(known, seen.looked)
 
 
-def _stands(evidence: Evidence, seen: Seen, stack: Stack) -> bool:
-    process = evidence.process(seen.node, seen.pid)
+def _stands(case: Case, seen: Seen, stack: Stack) -> bool:
+    process = case.process(seen.node, seen.pid)
     if process is not None and not process.alive:  # that was before its end
         return False
-    long = stood(evidence, seen, stack) >= _enough(evidence)
-    return long and not progresses(evidence, seen, stack) and not wraps(evidence, seen)
+    long = stood(case, seen, stack) >= _enough(case)
+    return long and not progresses(case, seen, stack) and not wraps(case, seen)
 
 
-def wraps(evidence: Evidence, seen: Seen) -> bool:
+def wraps(case: Case, seen: Seen) -> bool:
     """It waits for a training that it has started, which is looked at itself."""
-    return any(one.role == "main" and not one.ended for one in descendants(evidence, seen.pid))
+    return any(one.role == "main" and not one.ended for one in descendants(case, seen.pid))
 
 
-def _only_spins(evidence: Evidence, seen: Seen, stack: Stack) -> bool:
+def _only_spins(case: Case, seen: Seen, stack: Stack) -> bool:
     """It has used CPU time alone for a minute: it read, wrote and kept nothing, and recorded no progress."""
     grown = seen.anonymous_grown > 0 or seen.files_grown > 0 or seen.shared_grown > 0
-    return standing(evidence, seen, stack) >= A_MINUTE and not grown and not seen.main_task.read
+    return standing(case, seen, stack) >= A_MINUTE and not grown and not seen.main_task.read
 
 
 def spins(seen: Seen, stack: Stack) -> bool:
@@ -162,18 +162,18 @@ def spins(seen: Seen, stack: Stack) -> bool:
     return keeps_nothing(rounds) and (not rounds.read or goes_round(rounds))
 
 
-def _spins_unrecorded(evidence: Evidence, seen: Seen, stack: Stack) -> bool:
+def _spins_unrecorded(case: Case, seen: Seen, stack: Stack) -> bool:
     """Nothing but the look tells of its progress, and that showed none."""
-    return recorded(evidence, seen) is None and spins(seen, stack) and not wraps(evidence, seen)
+    return recorded(case, seen) is None and spins(seen, stack) and not wraps(case, seen)
 
 
-def _gpu_works(evidence: Evidence, seen: Seen) -> bool:
+def _gpu_works(case: Case, seen: Seen) -> bool:
     """Nothing is recorded of it, and a GPU whose memory it holds is busy: it waits for its own kernels.
 
     In a container NVML lists no process at all: then any GPU there may be its own.
     """
-    busy = any(one.busy for one in evidence.gpus or () if seen.pid in one.processes or not one.processes)
-    return busy and recorded(evidence, seen) is None
+    busy = any(one.busy for one in case.gpus or () if seen.pid in one.processes or not one.processes)
+    return busy and recorded(case, seen) is None
 
 
 def moves_itself(seen: Seen, stack: Stack) -> bool:
@@ -189,39 +189,39 @@ def pages_in(seen: Seen, task: Task) -> bool:
     return task.page_ins > 0 or task.fetched > 0 or seen.files_grown > 0
 
 
-def helped(evidence: Evidence, seen: Seen, stack: Stack) -> bool:
+def helped(case: Case, seen: Seen, stack: Stack) -> bool:
     """Somebody whom this thread waits for does something: another thread, a child, the other end of a pipe."""
     task = seen.task(stack.tid) or seen.main_task
     if doing(stack) == LOGGING:
-        return moves(seen) or any(moves(one) for one in descendants(evidence, seen.pid))
-    if doing(stack) == WAITING and any(_worker_moves(evidence, one) for one in workers(evidence, seen)):
+        return moves(seen) or any(moves(one) for one in descendants(case, seen.pid))
+    if doing(stack) == WAITING and any(_worker_moves(case, one) for one in workers(case, seen)):
         return True
     if task.awaits is not None and task.awaits.holders and task.syscall not in ("poll", "ppoll", "select", "pselect6"):
-        return _other_end_moves(evidence, seen, task.awaits)
+        return _other_end_moves(case, seen, task.awaits)
     if task.syscall in DIRECT:
         return False
-    return _threads_help(evidence, seen, stack) or any(
-        _child_helps(evidence, one, asleep(task)) for one in descendants(evidence, seen.pid)
+    return _threads_help(case, seen, stack) or any(
+        _child_helps(case, one, asleep(task)) for one in descendants(case, seen.pid)
     )
 
 
-def _worker_moves(evidence: Evidence, worker: Seen) -> bool:
+def _worker_moves(case: Case, worker: Seen) -> bool:
     """In a sample, and getting on with it, or from one sample to the next."""
-    stack = main_stack(evidence, worker.pid)
+    stack = main_stack(case, worker.pid)
     if stack is None or worker.ended or is_idle_worker(stack.calls):
         return False
-    return moves_itself(worker, stack) or helped(evidence, worker, stack)
+    return moves_itself(worker, stack) or helped(case, worker, stack)
 
 
-def _other_end_moves(evidence: Evidence, seen: Seen, awaits: Awaited) -> bool:
+def _other_end_moves(case: Case, seen: Seen, awaits: Awaited) -> bool:
     pids = {one.pid for one in awaits.holders}
-    below = [one for pid in pids for one in descendants(evidence, pid)]
+    below = [one for pid in pids for one in descendants(case, pid)]
     return any(one.moving for one in awaits.holders if one.pid != seen.pid) or any(moves(one) for one in below)
 
 
-def _threads_help(evidence: Evidence, seen: Seen, stack: Stack) -> bool:
+def _threads_help(case: Case, seen: Seen, stack: Stack) -> bool:
     """Threads of Python that are no reporters, and native ones that compute."""
-    known = {one.tid: one for one in other_stacks(evidence, seen.pid)}
+    known = {one.tid: one for one in other_stacks(case, seen.pid)}
     for task in seen.tasks:
         if task.tid == stack.tid:
             continue
@@ -229,21 +229,21 @@ def _threads_help(evidence: Evidence, seen: Seen, stack: Stack) -> bool:
         if own is None:
             if _computes(task, seen.looked):
                 return True
-        elif not is_beside(own) and (_works(task, seen.looked) or _its_end_moves(evidence, seen, task)):
+        elif not is_beside(own) and (_works(task, seen.looked) or _its_end_moves(case, seen, task)):
             return True
     return False
 
 
-def _its_end_moves(evidence: Evidence, seen: Seen, task: Task) -> bool:
-    return task.awaits is not None and bool(task.awaits.holders) and _other_end_moves(evidence, seen, task.awaits)
+def _its_end_moves(case: Case, seen: Seen, task: Task) -> bool:
+    return task.awaits is not None and bool(task.awaits.holders) and _other_end_moves(case, seen, task.awaits)
 
 
-def _child_helps(evidence: Evidence, child: Seen, polled: bool) -> bool:
+def _child_helps(case: Case, child: Seen, polled: bool) -> bool:
     """A process of the run's own that works; a command only if it computes, or if it may be what is polled for."""
     if child.ended or child.role == "watcher" or is_reporter(child):
         return False
     if child.role in OF_THE_RUN:
-        stack = main_stack(evidence, child.pid)
+        stack = main_stack(case, child.pid)
         return any(_works(task, child.looked) for task in child.tasks) and not (
             stack is not None and is_idle_worker(stack.calls)
         )
@@ -272,11 +272,11 @@ def _ticks(task: Task) -> bool:
     return asleep(task) or (in_futex(task) and task.limited)
 
 
-def _standstill(evidence: Evidence, seen: Seen, stack: Stack) -> Standstill:
+def _standstill(case: Case, seen: Seen, stack: Stack) -> Standstill:
     return Standstill(
         seen=seen,
         where=place(user_frame(stack.calls)),
-        seconds=max(stood(evidence, seen, stack), seen.rounds.seconds if seen.rounds is not None else 0.0),
+        seconds=max(stood(case, seen, stack), seen.rounds.seconds if seen.rounds is not None else 0.0),
         doing=doing(stack),
         awaits=may_come(seen, stack),
     )
@@ -319,28 +319,28 @@ UNKNOWN_LOOP = (
 )
 
 
-def trained(evidence: Evidence) -> bool:
+def trained(case: Case) -> bool:
     """By what is recorded. Of a run that goes on, something on its way to the first batch will do."""
-    if any(_shows_progress(one) for one in evidence.recording or ()):
+    if any(_shows_progress(one) for one in case.recording or ()):
         return True
-    return evidence.run.status is None and _moves(evidence)
+    return case.run.status is None and _moves(case)
 
 
-def nothing_of_it(evidence: Evidence) -> str:
+def nothing_of_it(case: Case) -> str:
     """What is told of a run that was looked at, and in which nothing of a training was seen. Else nothing."""
-    if evidence.run.status not in (0, None) or trained(evidence) or not _looked(evidence):
+    if case.run.status not in (0, None) or trained(case) or not _looked(case):
         return ""
-    if evidence.recording is None and not evidence.processes:
+    if case.recording is None and not case.processes:
         return f"{NOTHING}: nothing was recorded, because no process imported torch where unstuck could see it{HIDDEN}."
-    far = "" if evidence.run.status is None else " until the command ended"
-    seen = f"no batch, no optimizer step{far}" if evidence.recording else "no thread was met in a training"
+    far = "" if case.run.status is None else " until the command ended"
+    seen = f"no batch, no optimizer step{far}" if case.recording else "no thread was met in a training"
     return f"{NOTHING}: {seen}. {UNKNOWN_LOOP}"
 
 
-def _looked(evidence: Evidence) -> bool:
+def _looked(case: Case) -> bool:
     """Nothing was kept from sight: what could not be read, or looked into, may hold all of it."""
-    refused = any(one.role == "main" and one.refused for one in evidence.processes or ())
-    return not evidence.unreadable and not refused
+    refused = any(one.role == "main" and one.refused for one in case.processes or ())
+    return not case.unreadable and not refused
 
 
 def _shows_progress(process: Process) -> bool:
@@ -351,13 +351,13 @@ def _shows_progress(process: Process) -> bool:
     return bool(process.optimizer_steps or process.saved) or fed or told or met
 
 
-def _moves(evidence: Evidence) -> bool:
+def _moves(case: Case) -> bool:
     """A main process is at something that is known, or reads, writes or takes memory. Computing alone shows nothing."""
-    live = [(seen, stack) for seen, stack in mains(evidence) if not wraps(evidence, seen)]
-    return any(_at_work(evidence, seen, stack) for seen, stack in live)
+    live = [(seen, stack) for seen, stack in mains(case) if not wraps(case, seen)]
+    return any(_at_work(case, seen, stack) for seen, stack in live)
 
 
-def _at_work(evidence: Evidence, seen: Seen, stack: Stack) -> bool:
+def _at_work(case: Case, seen: Seen, stack: Stack) -> bool:
     if spins(seen, stack):
         return False
     what = {doing(stack), doing(earlier(stack))} if stack.before else {doing(stack)}
@@ -366,4 +366,4 @@ def _at_work(evidence: Evidence, seen: Seen, stack: Stack) -> bool:
     task = seen.main_task
     took = seen.anonymous_grown > 0 or seen.files_grown > 0 or task.page_ins > 0 or task.fetched > 0
     watched = seen.rounds is not None and bool(seen.rounds.samples)  # and it did not only spin
-    return watched or took or bool(task.read or task.written) or helped(evidence, seen, stack)
+    return watched or took or bool(task.read or task.written) or helped(case, seen, stack)

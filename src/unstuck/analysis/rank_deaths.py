@@ -10,11 +10,11 @@ from typing import NamedTuple
 
 import msgspec
 
-from ..evidence import Evidence, Exit
+from ..evidence import Exit
 from ..evidence.basics import Place
 from ..evidence.process import Failure, Process
 from ..wording.text import many, said, signal_name, who
-from .case import is_users
+from .case import Case, is_users
 from .failures import OWN_DECISION, raised_at
 from .torch_errors import NOT_MET, PEER_GONE, TIMED_OUT, at, errors_of
 
@@ -78,13 +78,13 @@ class Cascade(NamedTuple):
     waiting: list[Process]
 
 
-def members(evidence: Evidence) -> list[Process]:
+def members(case: Case) -> list[Process]:
     """Ranks, by number, and what was started beside them and never got as far as to be one."""
-    ranks = sorted((one for one in evidence.mains() if one.rank is not None), key=lambda one: one.rank or 0)
+    ranks = sorted((one for one in case.mains if one.rank is not None), key=lambda one: one.rank or 0)
     started_by = {(one.node, one.parent) for one in ranks}
     beside = [
         one
-        for one in evidence.recording or ()
+        for one in case.recording or ()
         if one.role in ("main", "other") and one.rank is None and (one.node, one.parent) in started_by
     ]
     return [*ranks, *_numbered(beside, ranks)]
@@ -100,30 +100,30 @@ def _numbered(beside: list[Process], ranks: list[Process]) -> list[Process]:
     return [msgspec.structs.replace(beside[0], rank=missing, role="main")]
 
 
-def deaths(evidence: Evidence) -> list[Death]:
+def deaths(case: Case) -> list[Death]:
     """The first to die first. Who ended in order is among them; who lives, or ended unseen, is not."""
-    found = [death for one in members(evidence) if (death := _death(one, evidence.exit_of(one))) is not None]
+    found = [death for one in members(case) if (death := _death(one, case.exit_of(one))) is not None]
     return _aborted_later(sorted(found, key=_order))
 
 
-def first_dead(evidence: Evidence) -> Death | None:
+def first_dead(case: Case) -> Death | None:
     """Who did not die of another, first; if all did, the first of them. Who finished or was told to go did not die."""
-    died = [one for one in deaths(evidence) if one.how not in (FINISHED, TOLD_TO_GO)]
+    died = [one for one in deaths(case) if one.how not in (FINISHED, TOLD_TO_GO)]
     return next((one for one in died if one.how in (*BY_ITSELF, GAVE_UP, ALONE)), died[0] if died else None)
 
 
-def cascade(evidence: Evidence) -> Cascade | None:
+def cascade(case: Case) -> Cascade | None:
     """None: nobody died, nobody died of it, or the first to go was not one that died by itself."""
-    ended = deaths(evidence)
-    ranks = members(evidence)
-    if len(ranks) < 2 or not ended or _was_stopped(evidence):
+    ended = deaths(case)
+    ranks = members(case)
+    if len(ranks) < 2 or not ended or _was_stopped(case):
         return None
-    died = [one for one in ended if one.how in (*BY_ITSELF, GAVE_UP, ALONE)] or told_alone(evidence)
+    died = [one for one in ended if one.how in (*BY_ITSELF, GAVE_UP, ALONE)] or told_alone(case)
     if not died or died[0].how in (GAVE_UP, ALONE):
         return None
     first = died[0]
     others = [one for one in ended if one.process is not first.process]
-    waiting = [one for one in ranks if one.alive] if evidence.stall is not None else []
+    waiting = [one for one in ranks if one.alive] if case.stall is not None else []
     suffered = [one for one in others if one.how in (PARTNER_GONE, GAVE_UP, ALONE, TOLD_TO_GO)]
     return Cascade(first, others, waiting) if suffered or waiting else None
 
@@ -191,35 +191,35 @@ def _by_status(status: int) -> str:
     return FINISHED if status == 0 else KILLED if status < 0 else LEFT
 
 
-def _was_stopped(evidence: Evidence) -> bool:
+def _was_stopped(case: Case) -> bool:
     """The whole run was told to go: the command, or its launcher, received the signal."""
     told = (SIGNALLED, *OWN_DECISION)
-    if evidence.run.status in ASKED or any(one.type in told for one in launcher_failures(evidence)):
+    if case.run.status in ASKED or any(one.type in told for one in launcher_failures(case)):
         return True
-    ended = deaths(evidence)
-    heard = [one for host in evidence.host or () for one in host.signals if not one.ignored]
+    ended = deaths(case)
+    heard = [one for host in case.host or () for one in host.signals if not one.ignored]
     return bool(ended) and any(one.at <= ended[0].at and one.signal not in WARNINGS for one in heard)
 
 
-def told_alone(evidence: Evidence) -> list[Death]:
+def told_alone(case: Case) -> list[Death]:
     """The one rank that was told to go while nothing was told to its launcher; at most one.
 
     A launcher tells ranks to go only after one has ended. So where all ranks have ended and none of them by itself, one
     was told from outside: the one that the launcher names, or the one that ended before the others lost it.
     """
-    ended, ranks = deaths(evidence), members(evidence)
+    ended, ranks = deaths(case), members(case)
     told = [one for one in ended if one.how == TOLD_TO_GO and one.status in ASKED]
     lost = [one for one in ended if one.how == PARTNER_GONE]
     all_there = len(ranks) > 1 and (ranks[0].world is None or len(ranks) >= ranks[0].world)
-    if not told or not all_there or len(told) + len(lost) < len(ranks) or _was_stopped(evidence):
+    if not told or not all_there or len(told) + len(lost) < len(ranks) or _was_stopped(case):
         return []
-    first = {int(rank) for one in launcher_failures(evidence) for rank in TOLD_FIRST.findall(one.message)}
+    first = {int(rank) for one in launcher_failures(case) for rank in TOLD_FIRST.findall(one.message)}
     alone = bool(lost) and all(one.status not in ASKED for one in lost) and told[0].at < lost[0].at
     return [one for one in told if one.process.rank in first or alone][:1]
 
 
-def launcher_failures(evidence: Evidence) -> list[Failure]:
-    return [one.failure for one in evidence.recording or () if one.role == "launcher" and one.failure is not None]
+def launcher_failures(case: Case) -> list[Failure]:
+    return [one.failure for one in case.recording or () if one.role == "launcher" and one.failure is not None]
 
 
 def of_others(cascade: Cascade) -> list[str]:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from ..evidence import Evidence, Exit
+from ..evidence import Exit
 from ..evidence.basics import Place
 from ..evidence.live import Seen, Stack
 from ..evidence.process import Process
 from ..wording.text import duration, short
-from .case import newest_loader
+from .case import Case
 from .rank_deaths import ALONE, BY_ITSELF, FINISHED, GAVE_UP, PARTNER_GONE, Death, deaths, members
 from .ranks import Stand, elsewhere, stand
 from .stacks import meets, place, user_frame
@@ -40,16 +40,16 @@ class Wait(NamedTuple):
     sure: bool  # who is absent is known, rather than who may be
 
 
-def timed_out(evidence: Evidence) -> Wait | None:
-    ended = deaths(evidence)
+def timed_out(case: Case) -> Wait | None:
+    ended = deaths(case)
     gave_up = [one for one in ended if one.how == GAVE_UP]
     if not gave_up:
         return None
     first = gave_up[0]
-    stands = {one.rank: one for one in stand(evidence)}
+    stands = {one.rank: one for one in stand(case)}
     mine = stands.get(first.process.rank if first.process.rank is not None else -1)
     seconds = _gave_up_after(first)
-    absent, sure = _absent(evidence, ended, gave_up, seconds)
+    absent, sure = _absent(case, ended, gave_up, seconds)
     return Wait(gave_up, mine.call if mine is not None else "", seconds, absent, sure)
 
 
@@ -65,19 +65,17 @@ def _errors(death: Death) -> list[TorchError]:
     return errors_of(death.failure) if death.failure is not None else []
 
 
-def _absent(
-    evidence: Evidence, ended: list[Death], gave_up: list[Death], seconds: float | None
-) -> tuple[list[Absent], bool]:
+def _absent(case: Case, ended: list[Death], gave_up: list[Death], seconds: float | None) -> tuple[list[Absent], bool]:
     """By what torch says, by who had gone before, by stacks, by Flight Recorders, or as those that remain."""
     first = gave_up[0]
-    ranks = {one.rank: one for one in evidence.ranks() if one.rank is not None}
+    ranks = {one.rank: one for one in case.ranks if one.rank is not None}
     numbers = next((one.absent for one in _errors(first) if one.absent), [])
     if numbers:
         return [_recorded(number, ranks.get(number), first) for number in numbers], True
     gone = [one for one in ended if one.how in (*BY_ITSELF, FINISHED) and one.at < first.at]
     if gone:
         return [_ended(one) for one in gone if one.process.rank is not None], True
-    apart = [one for one in elsewhere(evidence) if one.rank not in {other.process.rank for other in gave_up}]
+    apart = [one for one in elsewhere(case) if one.rank not in {other.process.rank for other in gave_up}]
     if apart:
         return [_seen(one) for one in apart], True
     late = _late(list(ranks.values()), first, seconds)
@@ -126,7 +124,7 @@ def _recorded(rank: int, process: Process | None, first: Death) -> Absent:
     stage = process.stages_now[-1] if process.stages_now else None
     if stage is not None:
         return Absent(rank, process, f"was in the stage {stage.name} from {duration(stage.since)} on")
-    loader = newest_loader(process)
+    loader = process.newest_loader
     if loader is None or not loader.now:
         return Absent(rank, process, "")
     return Absent(rank, process, f"was {loader.now} of batch {loader.batches:,} from {duration(loader.now_since)} on")
@@ -165,14 +163,14 @@ class Meeting(NamedTuple):
         return [one for one in range(self.world) if one not in self.there]
 
 
-def gave_up(evidence: Evidence) -> Meeting | None:
+def gave_up(case: Case) -> Meeting | None:
     """The first rank to end because nobody came."""
-    for death in deaths(evidence):
+    for death in deaths(case):
         if death.how != ALONE or death.failure is None:
             continue
         process, group = death.process, death.process.group
         told = next((one for one in errors_of(death.failure) if one.kind == NOT_MET), None)
-        ranks = [one for one in members(evidence) if one.group is not None]
+        ranks = [one for one in members(case) if one.group is not None]
         world = group.world if group is not None and group.world is not None else process.world
         rank = group.rank if group is not None and group.rank is not None else process.rank
         there = sorted({one.rank for one in ranks if one.rank is not None} | ({rank} if rank is not None else set()))
@@ -191,22 +189,22 @@ def gave_up(evidence: Evidence) -> Meeting | None:
     return None
 
 
-def waiting(evidence: Evidence) -> Meeting | None:
+def waiting(case: Case) -> Meeting | None:
     """The rank that waits for longest, if fewer are there than there should be."""
-    alive = [one for one in evidence.processes or () if one.role in ("main", "child") and not one.ended]
-    stacks = [(one, main_stack(evidence, one.pid)) for one in alive]
+    alive = [one for one in case.processes or () if one.role in ("main", "child") and not one.ended]
+    stacks = [(one, main_stack(case, one.pid)) for one in alive]
     waits = [(one, stack) for one, stack in stacks if stack is not None and meets(stack)]
-    found = [_meeting(evidence, one, stack, alive) for one, stack in waits if idles(one.main_task, one.looked)]
-    apart = len(addresses(evidence)) > 1
+    found = [_meeting(case, one, stack, alive) for one, stack in waits if idles(one.main_task, one.looked)]
+    apart = len(addresses(case)) > 1
     found = [one for one in found if one.world is not None and (one.processes < one.world or apart)]
     found = [one for one in found if one.seconds >= _patience(one)]
     return max(found, key=lambda one: one.seconds, default=None)
 
 
-def addresses(evidence: Evidence) -> dict[str, list[int]]:
+def addresses(case: Case) -> dict[str, list[int]]:
     """Where the ranks that wait were told to meet. More than one: they never will."""
     found: dict[str, list[int]] = {}
-    for one in members(evidence):
+    for one in members(case):
         group = one.group
         if group is not None and group.address and group.rank is not None and (group.ended is None or group.failed):
             found.setdefault(group.address, []).append(group.rank)
@@ -217,8 +215,8 @@ def _patience(one: Meeting) -> float:
     return A_MOMENT if one.address.startswith(HERE) else A_MINUTE
 
 
-def _meeting(evidence: Evidence, seen: Seen, stack: Stack, alive: list[Seen]) -> Meeting:
-    process = recorded(evidence, seen)
+def _meeting(case: Case, seen: Seen, stack: Stack, alive: list[Seen]) -> Meeting:
+    process = recorded(case, seen)
     group = process.group if process is not None else None
     told = {name: value for frame in reversed(stack.calls) for name, value in frame.locals.items() if value}
     rank = _first(group.rank if group is not None else None, _number(told.get("rank")), seen.rank)
@@ -238,7 +236,7 @@ def _meeting(evidence: Evidence, seen: Seen, stack: Stack, alive: list[Seen]) ->
         if host
         else _address(method),
         where=group.where if group is not None and group.where is not None else place(user_frame(stack.calls)),
-        seconds=_waited(evidence, seen, stack, group.at if group is not None else None),
+        seconds=_waited(case, seen, stack, group.at if group is not None else None),
     )
 
 
@@ -246,11 +244,11 @@ def _address(method: str) -> str:
     return method if "://" in method and not method.startswith("env:") else ""
 
 
-def _waited(evidence: Evidence, seen: Seen, stack: Stack, began: float | None) -> float:
+def _waited(case: Case, seen: Seen, stack: Stack, began: float | None) -> float:
     """How long it waits: exactly, where it is recorded."""
-    if began is not None and evidence.looked_at is not None:
-        return max(evidence.looked_at - began, 0.0)
-    return standing(evidence, seen, stack)
+    if began is not None and case.looked_at is not None:
+        return max(case.looked_at - began, 0.0)
+    return standing(case, seen, stack)
 
 
 def _first(*values: int | None) -> int | None:
@@ -261,27 +259,27 @@ def _number(text: str | None) -> int | None:
     return int(text) if text is not None and text.isdigit() else None
 
 
-def nodes(evidence: Evidence) -> tuple[Seen, Stack, str] | None:
+def nodes(case: Case) -> tuple[Seen, Stack, str] | None:
     """A launcher that waits for other machines and has started no rank yet: how many it wants, as its command says."""
-    for seen in evidence.processes or ():
-        stack = main_stack(evidence, seen.pid)
+    for seen in case.processes or ():
+        stack = main_stack(case, seen.pid)
         if seen.role != "launcher" or stack is None or not any(ELASTIC in one.file for one in stack.calls):
             continue
-        ranks = [one for one in evidence.processes or () if one.parent == seen.pid and one.role in ("main", "child")]
+        ranks = [one for one in case.processes or () if one.parent == seen.pid and one.role in ("main", "child")]
         wanted = re.search(r"--nnodes[= ](\S+)", " ".join(seen.command))
         if not ranks and seen.age >= A_MINUTE and wanted is not None:
             return seen, stack, wanted[1]
     return None
 
 
-def died_early(evidence: Evidence, node: str, pid: int) -> list[Exit]:
+def died_early(case: Case, node: str, pid: int) -> list[Exit]:
     """What was started beside this rank and ended badly before it was recorded at all."""
-    process = evidence.process(node, pid)
+    process = case.process(node, pid)
     found: dict[int, Exit] = {}
     if process is None:
         return []
-    for seen in evidence.exits or ():
+    for seen in case.exits or ():
         beside = seen.node in ("", node) and seen.by == process.parent and seen.at >= process.opened
-        if beside and seen.status and evidence.process(seen.node, seen.pid) is None:  # not of an earlier attempt
+        if beside and seen.status and case.process(seen.node, seen.pid) is None:  # not of an earlier attempt
             found.setdefault(seen.pid, seen)
     return list(found.values())

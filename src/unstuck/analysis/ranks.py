@@ -7,14 +7,13 @@ from typing import NamedTuple
 
 import msgspec
 
-from ..evidence import Evidence
 from ..evidence.basics import Place
 from ..evidence.distributed import Collective, Phase, Span
 from ..evidence.live import Frame, Seen, Stack
 from ..evidence.loader import Loader
 from ..evidence.process import Failure, Process
 from ..wording.text import short, who
-from .case import is_users
+from .case import Case, is_users
 from .rank_deaths import ABORTED, BY_ITSELF, FINISHED, TOLD_TO_GO, Death, deaths
 from .stacks import COLLECTIVE, TRAINING, doing, place, user_frame, waits_for_gpu
 from .standstill import LONG, idles, in_futex, main_stack, standing
@@ -176,35 +175,35 @@ class Stand(NamedTuple):
         return f"{self.call or 'code of its own'}{f' at {short(self.where)}' if self.where is not None else ''}"
 
 
-def stand(evidence: Evidence) -> list[Stand]:
+def stand(case: Case) -> list[Stand]:
     """Every rank that is known, live or recorded, by rank."""
-    live = {one.rank: one for one in evidence.processes or () if _is_rank(one)}
-    told = {one.rank: one for one in evidence.ranks()}
-    ended = {one.process.pid: one for one in deaths(evidence)} if told else {}
+    live = {one.rank: one for one in case.processes or () if _is_rank(one)}
+    told = {one.rank: one for one in case.ranks}
+    ended = {one.process.pid: one for one in deaths(case)} if told else {}
     numbers = sorted(number for number in {*live, *told} if number is not None)
-    return [_stand(evidence, number, told.get(number), live.get(number), ended) for number in numbers]
+    return [_stand(case, number, told.get(number), live.get(number), ended) for number in numbers]
 
 
-def waiting(evidence: Evidence) -> list[Stand]:
+def waiting(case: Case) -> list[Stand]:
     """Ranks that stand in a collective, or did when they died of it."""
-    return [one for one in stand(evidence) if one.waits]
+    return [one for one in stand(case) if one.waits]
 
 
-def elsewhere(evidence: Evidence) -> list[Stand]:
+def elsewhere(case: Case) -> list[Stand]:
     """Live ranks that stand in none."""
-    return [one for one in stand(evidence) if not one.waits and one.seen is not None]
+    return [one for one in stand(case) if not one.waits and one.seen is not None]
 
 
-def all_wait(evidence: Evidence) -> list[Stand]:
+def all_wait(case: Case) -> list[Stand]:
     """Where all ranks stand, if each waits for others, has died of that, was told to go, or has ended. Else none.
 
     While one is anywhere else, or has died by itself, its own story explains that the others wait. Who lives has to
     stand for long: in a run that goes on, every rank waits in a collective now and then.
     """
-    stands = stand(evidence)
+    stands = stand(case)
     waits = any(one.waits and not one.sent_away for one in stands)
     rest = all(one.waits or one.ended or one.sent_away for one in stands)
-    return stands if len(stands) > 1 and waits and rest and all(_for_long(evidence, one) for one in stands) else []
+    return stands if len(stands) > 1 and waits and rest and all(_for_long(case, one) for one in stands) else []
 
 
 def traced(process: Process) -> list[Collective]:
@@ -265,18 +264,18 @@ def entry_name(entry: Collective) -> str:
     return entry.calls if entry.calls in CALLED else entry.operation
 
 
-def _for_long(evidence: Evidence, one: Stand) -> bool:
+def _for_long(case: Case, one: Stand) -> bool:
     if one.seen is None or one.stack is None:
         return True
-    return standing(evidence, one.seen, one.stack) >= LONG
+    return standing(case, one.seen, one.stack) >= LONG
 
 
 def _is_rank(seen: Seen) -> bool:
     return seen.role == "main" and seen.rank is not None and not seen.ended
 
 
-def _stand(evidence: Evidence, rank: int, process: Process | None, seen: Seen | None, ended: dict[int, Death]) -> Stand:
-    stack = main_stack(evidence, seen.pid) if seen is not None else None
+def _stand(case: Case, rank: int, process: Process | None, seen: Seen | None, ended: dict[int, Death]) -> Stand:
+    stack = main_stack(case, seen.pid) if seen is not None else None
     if seen is not None and stack is not None:
         entry = _enqueued(stack, process) if not seen.halted else None
         if process is not None and entry is not None:
@@ -289,7 +288,7 @@ def _stand(evidence: Evidence, rank: int, process: Process | None, seen: Seen | 
     if process is None:
         return Stand(rank, None, seen)
     death = ended.get(process.pid)
-    unseen = process.alive and evidence.stall is None  # and it may well get on
+    unseen = process.alive and case.stall is None  # and it may well get on
     if unseen or (death is not None and death.how == FINISHED):
         return Stand(rank, process, seen, death=death)
     call, where = _recorded(process, death)

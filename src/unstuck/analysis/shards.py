@@ -6,13 +6,12 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from ..evidence import Evidence
 from ..evidence.data import DataFile
 from ..evidence.finding import Symptom
 from ..evidence.loader import Loader, ShardError, Shards
 from ..evidence.process import Failure, Process
 from ..wording.text import many
-from .case import newest_loader, training_loaders
+from .case import Case
 from .data_files import SHARDS
 from .failures import Raised, raised
 from .passes import crews
@@ -32,9 +31,9 @@ class Refused(NamedTuple):
     others: list[Raised]  # of other processes
 
 
-def refused(evidence: Evidence, function: str) -> Refused | None:
+def refused(case: Case, function: str) -> Refused | None:
     """The first that this function of the library has raised."""
-    found = [one for one in raised(evidence) if _raised_by(one, function)]
+    found = [one for one in raised(case) if _raised_by(one, function)]
     return Refused(found[0], newest(found[0].process), found[1:]) if found else None
 
 
@@ -48,9 +47,9 @@ def newest(process: Process) -> Shards | None:
     return max(own, key=lambda one: (one.now_since, one.at), default=None)
 
 
-def readers(evidence: Evidence, main: Process) -> list[Process]:
+def readers(case: Case, main: Process) -> list[Process]:
     """The processes of one rank that go through shards: its workers, and itself where it has none."""
-    workers = [worker for loader in main.loaders for worker in evidence.workers_of(main, loader)]
+    workers = [worker for loader in main.loaders for worker in case.workers_of(main, loader)]
     return [process for process in [main, *workers] if newest(process) is not None]
 
 
@@ -80,15 +79,15 @@ class Met(NamedTuple):
     loader: Loader | None
 
 
-def swallowed(evidence: Evidence) -> list[Met]:
+def swallowed(case: Case) -> list[Met]:
     """The first first. What ended the process is none of them."""
-    found = [one for process in evidence.recording or () for one in _met(evidence, process)]
+    found = [one for process in case.recording or () for one in _met(case, process)]
     return sorted(found, key=lambda one: one.error.at)
 
 
-def _met(evidence: Evidence, process: Process) -> Iterator[Met]:
+def _met(case: Case, process: Process) -> Iterator[Met]:
     lists = [one for one in process.shards if one.errors]
-    owner = evidence.owner_of(process.node, process.pid) if lists else None
+    owner = case.owner_of(process.node, process.pid) if lists else None
     for shards in lists:
         for error in shards.errors:
             main, loader = (owner.main, owner.loader) if owner is not None else (process, _read_by(process, error.at))
@@ -101,7 +100,7 @@ def _read_by(process: Process, moment: float) -> Loader | None:
     around = [one for one in process.phases if one.at <= moment and (one.ended is None or moment <= one.ended)]
     numbers = [one.loader for one in around if one.loader is not None]
     own = [one for one in process.loaders if numbers and one.number == numbers[-1]]
-    return own[0] if own else newest_loader(process)
+    return own[0] if own else process.newest_loader
 
 
 def _caught(error: ShardError, process: Process) -> bool:
@@ -123,18 +122,18 @@ def raised_over(failure: Failure, process: Process) -> ShardError | None:
     return None
 
 
-def usual(evidence: Evidence, like: Shards) -> int:
+def usual(case: Case, like: Shards) -> int:
     """The most samples that a shard of this list gave which was read to its end, in any process."""
-    return max((one.usual for each in evidence.recording or () for one in each.shards if same(one, like)), default=0)
+    return max((one.usual for each in case.recording or () for one in each.shards if same(one, like)), default=0)
 
 
 def same(one: Shards, other: Shards) -> bool:
     return (one.library, one.where, one.name, one.total) == (other.library, other.where, other.name, other.total)
 
 
-def of_list(evidence: Evidence, like: Shards) -> list[Shards]:
+def of_list(case: Case, like: Shards) -> list[Shards]:
     """What all processes went through of it."""
-    return [one for each in evidence.recording or () for one in each.shards if same(one, like)]
+    return [one for each in case.recording or () for one in each.shards if same(one, like)]
 
 
 def by_path(met: list[Met]) -> dict[str, list[Met]]:
@@ -151,9 +150,9 @@ class Trouble(NamedTuple):
     text: str
 
 
-def trouble(evidence: Evidence, met: list[Met]) -> Trouble | None | bool:
+def trouble(case: Case, met: list[Met]) -> Trouble | None | bool:
     """None: the run goes on, or went through. False: it crashed or hangs, and nothing says that this is the reason."""
-    apart = uneven(evidence)
+    apart = uneven(case)
     if apart is not None:
         short = apart.one.rank
         if short not in {one.main.rank for one in met}:
@@ -165,20 +164,20 @@ def trouble(evidence: Evidence, met: list[Met]) -> Trouble | None | bool:
             f"rank {short} therefore has fewer batches than {others}, which {'died waiting' if died else waits} for it"
         )
         return Trouble(Symptom.CRASHED if died else Symptom.STUCK, text)
-    if not any(one.failure is not None and one.failure.how == "uncaught" for one in evidence.mains()):
+    if not any(one.failure is not None and one.failure.how == "uncaught" for one in case.mains):
         return None
-    return _fell(evidence, met) or False
+    return _fell(case, met) or False
 
 
-def _fell(evidence: Evidence, met: list[Met]) -> Trouble | None:
+def _fell(case: Case, met: list[Met]) -> Trouble | None:
     """A sample that came half out of a broken shard, or a process that was left with none at all."""
     paths = {one.error.path for one in met}
-    for one in raised(evidence):
+    for one in raised(case):
         for error in (each for shards in one.process.shards for each in shards.errors if not each.handler):
             if error.path in paths and (error.type, error.message) == (one.failure.type, one.failure.message):
                 sample = f"sample {error.key} of it" if error.key else "a sample of it"
                 return Trouble(Symptom.CRASHED, f"{sample} came without all its parts, and {error.stage} raised")
-        empty = refused(evidence, "check_empty")
+        empty = refused(case, "check_empty")
         if empty is not None and any(one.process.pid == each.process.pid for each in met):
             own = empty.shards
             had = f"its {many(own.mine, 'shard')}" if own is not None and own.mine is not None else "its shards"
@@ -201,12 +200,12 @@ class Same(NamedTuple):
     batches: int
 
 
-def same_on_ranks(evidence: Evidence) -> Same | None:
+def same_on_ranks(case: Case) -> Same | None:
     """Only where gradients are averaged: what does not learn together may well read the same."""
     alike: dict[tuple[int, Content], list[tuple[Process, Loader, Shards]]] = {}
-    for main, loader in training_loaders(evidence):
-        shards = _not_shared(evidence, main, loader)
-        content = _content(evidence, main, loader)
+    for main, loader in case.training_loaders:
+        shards = _not_shared(case, main, loader)
+        content = _content(case, main, loader)
         if shards is not None and content and any(one.kind == DDP for one in main.wrapped):
             alike.setdefault((loader.number, content), []).append((main, loader, shards))
     for (_, content), found in alike.items():
@@ -216,23 +215,23 @@ def same_on_ranks(evidence: Evidence) -> Same | None:
     return None
 
 
-def _readers(evidence: Evidence, main: Process, loader: Loader) -> list[Process]:
-    known = crews(evidence, main, loader)
+def _readers(case: Case, main: Process, loader: Loader) -> list[Process]:
+    known = crews(case, main, loader)
     return known[0] if known else [main] if not loader.num_workers else []
 
 
-def _not_shared(evidence: Evidence, main: Process, loader: Loader) -> Shards | None:
+def _not_shared(case: Case, main: Process, loader: Loader) -> Shards | None:
     """The list that a rank's processes read as if there were no other ranks."""
-    lists = [found for one in _readers(evidence, main, loader) if (found := newest(one)) is not None]
+    lists = [found for one in _readers(case, main, loader) if (found := newest(one)) is not None]
     alone = [one for one in lists if one.ranks == 1 and not one.resampled]
     return alone[0] if alone and len(alone) == len(lists) and (main.world or 1) > 1 else None
 
 
-def _content(evidence: Evidence, main: Process, loader: Loader) -> Content:
+def _content(case: Case, main: Process, loader: Loader) -> Content:
     """What stands for the first batches of each process; empty where they tell nothing."""
     begun = [
         tuple(each.digests[0])
-        for one in _readers(evidence, main, loader)
+        for one in _readers(case, main, loader)
         for each in one.fetching
         if each.digests and each.loader in (0, loader.number)
     ]
@@ -271,26 +270,26 @@ class FewGroups(NamedTuple):
     ranks: int
 
 
-def too_few(evidence: Evidence, formats: tuple[str, ...]) -> TooFew | None:
-    data = evidence.data
+def too_few(case: Case, formats: tuple[str, ...]) -> TooFew | None:
+    data = case.data
     if data is None or (data.asked.ranks is None and data.asked.workers is None):
         return None
-    files = [one for one in _for_training(evidence) if one.format in formats]
+    files = [one for one in _for_training(case) if one.format in formats]
     found = TooFew(files, max(data.asked.ranks or 1, 1), max(data.asked.workers or 1, 1))
     parts = sum(max(one.row_groups or 1, 1) for one in files)  # many loaders deal out row groups
     return found if files and parts < found.readers else None
 
 
-def few_groups(evidence: Evidence) -> FewGroups | None:
-    ranks = evidence.data.asked.ranks if evidence.data is not None else None
-    files = [one for one in _for_training(evidence) if one.row_groups]
+def few_groups(case: Case) -> FewGroups | None:
+    ranks = case.data.asked.ranks if case.data is not None else None
+    files = [one for one in _for_training(case) if one.row_groups]
     most = max((one.row_groups or 0 for one in files), default=0)
     return FewGroups(files, most, ranks) if ranks and 0 < most < ranks else None
 
 
-def _for_training(evidence: Evidence) -> list[DataFile]:
+def _for_training(case: Case) -> list[DataFile]:
     """Archives, else tables: those beside archives are about them. Not what is for validation, if there is more."""
-    data = evidence.data
+    data = case.data
     if data is None or data.of_run or data.stopped:
         return []
     files = [one for one in data.files if one.format in ARCHIVES] or [one for one in data.files if one.format in TABLES]

@@ -8,11 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ..evidence import Evidence
 from ..evidence.loader import Loader
 from ..evidence.process import Failure, Process
 from ..wording.text import many, size
-from .case import host_of
+from .case import Case
 from .failures import Death
 
 SIGBUS = -7
@@ -35,60 +34,60 @@ def is_refused(failure: Failure) -> bool:
     return refused and (about_shm or (in_sharing and is_full(failure.shm_size, failure.shm_free or 0)))
 
 
-def seen_full(evidence: Evidence, death: Death) -> tuple[int, int] | None:
+def seen_full(case: Case, death: Death) -> tuple[int, int] | None:
     """Size and free space of /dev/shm at the newest look that met it full, if this death can be one of it."""
-    host = host_of(evidence, death.worker)
+    host = case.host_of(death.worker)
     if death.seen.status != SIGBUS or host is None:
         return None
     looks = [(look.shm_size or 0, look.shm_free or 0) for look in host.samples if is_full(look.shm_size, look.shm_free)]
     return looks[-1] if looks else None
 
 
-def refused_beside(evidence: Evidence, death: Death) -> Failure | None:
+def refused_beside(case: Case, death: Death) -> Failure | None:
     """What another process of the node was told at about the same time."""
     if death.seen.status != SIGBUS:
         return None
-    near = [process for process in evidence.recording or () if process.node == death.worker.node]
+    near = [process for process in case.recording or () if process.node == death.worker.node]
     refusals = [failure for process in near for failure in process.failures if is_refused(failure)]
     return next((failure for failure in refusals if abs(failure.at - death.seen.at) <= NEAR), None)
 
 
-def too_small_for(evidence: Evidence, death: Death) -> list[str]:
+def too_small_for(case: Case, death: Death) -> list[str]:
     """It died while it wrote to shared memory, and the loaders of its node may have more on their way than fits."""
-    crash, total = death.worker.crash, size_of(evidence, death)
+    crash, total = death.worker.crash, size_of(case, death)
     if death.seen.status != SIGBUS or not crash or not total:
         return []
     if not any(part in crash[-1].file for part in SHARING):
         return []
-    waiting = list(_waiting(evidence, death.worker.node))
+    waiting = list(_waiting(case, death.worker.node))
     if sum(bytes_ for _, _, bytes_ in waiting) < NEARLY_FULL * total:
         return []
     return [f"up to {many(batches, 'batch')} of {size(bytes_ // batches)} wait in it" for _, batches, bytes_ in waiting]
 
 
-def is_explained(evidence: Evidence, death: Death) -> bool:
+def is_explained(case: Case, death: Death) -> bool:
     return (
-        seen_full(evidence, death) is not None
-        or refused_beside(evidence, death) is not None
-        or bool(too_small_for(evidence, death))
+        seen_full(case, death) is not None
+        or refused_beside(case, death) is not None
+        or bool(too_small_for(case, death))
     )
 
 
-def size_of(evidence: Evidence, death: Death) -> int:
+def size_of(case: Case, death: Death) -> int:
     """Of /dev/shm. 0: nobody looked."""
-    host = host_of(evidence, death.worker)
+    host = case.host_of(death.worker)
     sizes = [look.shm_size or 0 for look in host.samples] if host else []
     return max([*sizes, *(failure.shm_size or 0 for failure in death.main.failures)], default=0)
 
 
-def _waiting(evidence: Evidence, node: str) -> Iterator[tuple[Loader, int, int]]:
+def _waiting(case: Case, node: str) -> Iterator[tuple[Loader, int, int]]:
     """Each loader of the node with workers: how many batches may lie in /dev/shm at once, and how many bytes they are.
 
     One more than its workers prefetch: the one that the training has in hand.
     """
-    for main in evidence.mains():
+    for main in case.mains:
         for loader in main.loaders if main.node == node else ():
-            largest = max((_largest(worker) for worker in evidence.workers_of(main, loader)), default=0)
+            largest = max((_largest(worker) for worker in case.workers_of(main, loader)), default=0)
             if largest and loader.num_workers:
                 batches = loader.num_workers * (loader.prefetch_factor or 2) + 1
                 yield loader, batches, batches * largest

@@ -6,12 +6,12 @@ from collections.abc import Iterator
 from math import prod
 from typing import NamedTuple
 
-from ..evidence import Evidence
 from ..evidence.basics import Place
 from ..evidence.distributed import Collective, Phase, Prepared
 from ..evidence.epochs import VALIDATION
 from ..evidence.loader import Loader
 from ..evidence.process import Process
+from .case import Case
 from .collectives import Parting, differing, line_of, parted, same, trained
 from .rank_deaths import KILLED
 from .ranks import Stand, all_wait, entry_name, stand, unfinished
@@ -160,9 +160,9 @@ class Apart(NamedTuple):
         return max(self.first.loader.batches, self.one.loader.batches + 1)
 
 
-def uneven(evidence: Evidence) -> Apart | None:
+def uneven(case: Case) -> Apart | None:
     """A rank whose pass came to its end, while others wait with a batch that it never had."""
-    stands = all_wait(evidence)
+    stands = all_wait(case)
     for shares in shared_loaders(stands):
         short = [one for one in _kinds(shares) if _is_through(one)]
         for one in sorted(short, key=lambda one: one.loader.batches):
@@ -172,10 +172,10 @@ def uneven(evidence: Evidence) -> Apart | None:
     return None
 
 
-def skipped(evidence: Evidence) -> Apart | None:
+def skipped(case: Case) -> Apart | None:
     """A rank that is through a batch, without the step that others want to make with theirs, where they stand."""
-    stands = all_wait(evidence)
-    for shares in shared_loaders(stands) if uneven(evidence) is None else ():
+    stands = all_wait(case)
+    for shares in shared_loaders(stands) if uneven(case) is None else ():
         for one in sorted(_kinds(shares), key=lambda one: -one.loader.batches):
             behind = [other for other in shares if _is_behind(other, one)]
             if behind and not joins(one):
@@ -320,11 +320,11 @@ def _waits_to_step(one: Share) -> bool:
 AGREEING = ("all_reduce", "all_gather", "allgather", "broadcast")
 
 
-def lengths_apart(evidence: Evidence) -> Iterator[list[Share]]:
+def lengths_apart(case: Case) -> Iterator[list[Share]]:
     """Loaders in their very first pass, of ranks that live and train with DDP; who has least comes first."""
-    stands = stand(evidence)
+    stands = stand(case)
     alive = len(stands) > 1 and all(one.process is not None and one.process.alive for one in stands)
-    if evidence.stall is not None or not alive:
+    if case.stall is not None or not alive:
         return
     for shares in shared_loaders(stands):
         lengths = {one.loader.length for one in shares}
@@ -380,10 +380,10 @@ class Part(NamedTuple):
         return {self.loader.passes: self.loader.pass_batches, **self.passed()}
 
 
-def prepared_together(evidence: Evidence) -> list[list[Part]]:
+def prepared_together(case: Case) -> list[list[Part]]:
     """Loaders that were prepared at the same line, as often as each was, with the parts of all ranks, by rank."""
     found: dict[tuple[object, ...], list[Part]] = {}
-    for process in evidence.ranks():
+    for process in case.ranks:
         counts: dict[object, int] = {}
         for one in process.prepared:
             place = one.where
@@ -438,11 +438,11 @@ class Alone(NamedTuple):
         return phase is not None and phase.kind == VALIDATION and not any(_entered(one, phase) for one in self.others)
 
 
-def alone(evidence: Evidence) -> Alone | None:
+def alone(case: Case) -> Alone | None:
     """None where uneven or skipped batches explain that the ranks parted, or where only the sizes of a call differ."""
-    stands = all_wait(evidence)
+    stands = all_wait(case)
     found = (parted(stands) or _by_counts(stands)) if stands else None
-    if found is None or uneven(evidence) is not None or skipped(evidence) is not None or differing(evidence):
+    if found is None or uneven(case) is not None or skipped(case) is not None or differing(case):
         return None
     if found.instead is None and all(_only_late(other, found, stands) for other in stands):
         return None

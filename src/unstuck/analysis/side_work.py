@@ -8,7 +8,6 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from ..evidence import Evidence
 from ..evidence.basics import Place
 from ..evidence.finding import Symptom
 from ..evidence.live import Frame, Seen, Stack
@@ -16,6 +15,7 @@ from ..evidence.loader import CALLBACK, HTTP, LOGGER, Call, Gap, Loader, Logger,
 from ..evidence.process import Failure, Process, Saved
 from ..wording.printable import quoted_line
 from ..wording.text import duration, many, short
+from .case import Case
 from .glances import glances_of, lines_of
 from .loading import waiting
 from .ranks import Stand, unfinished
@@ -70,8 +70,8 @@ class Loop(NamedTuple):
         return max(self.looped - self.spent, 0.0) / max(self.steps, 1)
 
 
-def loops(evidence: Evidence) -> Iterator[Loop]:
-    for main in evidence.mains():
+def loops(case: Case) -> Iterator[Loop]:
+    for main in case.mains:
         for loader in main.loaders:
             parts = [one for one in loader.between if one.what in LOGGING]
             steps, bodies = loader.between_of.count, loader.between_of.total
@@ -185,18 +185,18 @@ class HungCall(NamedTuple):
         return Symptom.WAITING if self.call.what == HTTP else Symptom.STUCK
 
 
-def hung_calls(evidence: Evidence) -> Iterator[HungCall]:
+def hung_calls(case: Case) -> Iterator[HungCall]:
     """Calls that went on when the run was looked at, for much longer than they ever took, and did nothing."""
-    looked = evidence.looked_at
-    for main in evidence.mains() if looked is not None else ():
-        seen = next((one for one in evidence.processes or () if one.pid == main.pid), None)
+    looked = case.looked_at
+    for main in case.mains if looked is not None else ():
+        seen = next((one for one in case.processes or () if one.pid == main.pid), None)
         for one in main.calls:
             if one.what in LOGGING and one.since is not None and looked is not None:
                 seconds, enough = (
                     looked - one.since,
                     max(LONG, TIMES_THE_LONGEST * one.timing.longest, _call_patience(one)),
                 )
-                if seconds >= enough and not (seen and gets_on(evidence, seen)):
+                if seconds >= enough and not (seen and gets_on(case, seen)):
                     yield HungCall(main, one, seconds)
 
 
@@ -205,16 +205,16 @@ def _call_patience(call: Call) -> float:
     return SLOW_SERVER if call.what == HTTP else 0.0
 
 
-def gets_on(evidence: Evidence, seen: Seen) -> bool:
+def gets_on(case: Case, seen: Seen) -> bool:
     """It computes or sends, by itself or through a process of the logger's: that takes its time, but does not stand."""
-    helpers = [one for one in descendants(evidence, seen.pid) if one.role not in ("worker", "watcher")]
+    helpers = [one for one in descendants(case, seen.pid) if one.role not in ("worker", "watcher")]
     sends = any(one.written > SENDS * max(one.looked, 1.0) for one in (seen, *helpers))
     return sends or (seen.looked > 0 and seen.main_task.cpu > BUSY * seen.looked)
 
 
-def without_wandb(evidence: Evidence) -> str:
+def without_wandb(case: Case) -> str:
     """The same run with wandb switched off: if it is as slow or stuck as before, wandb was not the cause."""
-    return f"WANDB_MODE=disabled unstuck run -- {quoted_line(evidence.run.command) or 'COMMAND'}"
+    return f"WANDB_MODE=disabled unstuck run -- {quoted_line(case.run.command) or 'COMMAND'}"
 
 
 # Hooks of callbacks and of models: what they cost a training, and one that does not come back.
@@ -259,10 +259,10 @@ def _spent(
     return Spent(main, loader, Part(CALLBACK, name, seconds, count, where), known)
 
 
-def met_at(evidence: Evidence, one: Spent) -> Place | None:
+def met_at(case: Case, one: Spent) -> Place | None:
     """The line at which the watcher met the main thread most often in these times, if that is inside of the hook."""
     glances = [
-        each for gap in one.loader.boundaries for each in glances_of(evidence, one.main, gap.at, gap.at + gap.seconds)
+        each for gap in one.loader.boundaries for each in glances_of(case, one.main, gap.at, gap.at + gap.seconds)
     ]
     found = [where for where, _ in lines_of(glances)]
     return next(iter(found), None)
@@ -278,17 +278,17 @@ class HungHook(NamedTuple):
     seen: Seen
 
 
-def hung_hook(evidence: Evidence) -> HungHook | None:
+def hung_hook(case: Case) -> HungHook | None:
     """It goes on for much longer than ever, in code of its own, and does nothing."""
-    looked = evidence.looked_at
-    for seen, stack in mains(evidence) if looked is not None else ():
-        main = evidence.process(seen.node, seen.pid)
+    looked = case.looked_at
+    for seen, stack in mains(case) if looked is not None else ():
+        main = case.process(seen.node, seen.pid)
         call = open_hook(main, stack.calls) if main is not None else None
         if main is None or call is None or call.since is None or looked is None or doing(stack) != OWN:
             continue
         seconds = looked - call.since
         enough = max(LONG, TIMES_THE_LONGEST * call.timing.longest, _hook_patience(seen))
-        if seconds >= enough and not gets_on(evidence, seen) and not _logs(main):
+        if seconds >= enough and not gets_on(case, seen) and not _logs(main):
             return HungHook(main, call, seconds, stack, seen)
     return None
 
@@ -335,14 +335,14 @@ def _frames(stand: Stand) -> list[Frame]:
     return [Frame(one.file, one.line, one.function) for one in reversed(failed.frames)] if failed is not None else []
 
 
-def in_hook(evidence: Evidence, seen: Seen) -> bool:
-    main = evidence.process(seen.node, seen.pid)
+def in_hook(case: Case, seen: Seen) -> bool:
+    main = case.process(seen.node, seen.pid)
     return main is not None and open_hook(main, []) is not None
 
 
-def alone_in_hook(evidence: Evidence) -> tuple[Alone, Call] | None:
+def alone_in_hook(case: Case) -> tuple[Alone, Call] | None:
     """A collective that only some ranks call, and that they call from inside of a hook."""
-    found = alone(evidence)
+    found = alone(case)
     main = found.who.process if found is not None else None
     if found is None or main is None:
         return None
@@ -466,11 +466,11 @@ def _text(failure: Failure) -> str:
     return " ".join([failure.message, *(message for _, message in failure.causes)])
 
 
-def half_written(evidence: Evidence) -> set[str]:
+def half_written(case: Case) -> set[str]:
     """Files that there was no room for: what is there of them is no damage, but how far writing them came."""
     found: set[str] = set()
-    for process in evidence.mains():
+    for process in case.mains:
         found |= {one.path for one in process.saved if one.failed and refused(one, usual_size(process, one))}
         failure = process.failure
         found |= set(failure.paths) if failure is not None and without_room(failure) else set()
-    return {os.path.join(evidence.run.cwd, one) for one in found}
+    return {os.path.join(case.run.cwd, one) for one in found}

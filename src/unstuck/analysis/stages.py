@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
-from ..evidence import Evidence
 from ..evidence.basics import Slowest, Timing
 from ..evidence.loader import Fetching, Loader
 from ..evidence.process import Process
 from ..report import StageTime
 from ..wording.text import duration, kind_in_words, percent, slow_in_words
-from .case import host_of, loader_name
+from .case import Case
 from .loading import computed, spread
 from .loading import fetching as fetching_of
 from .processors import queueing
@@ -38,18 +37,18 @@ class Loading(NamedTuple):
     staged: float  # and, of those in samples, in stages that are known
 
 
-def stage_times(evidence: Evidence) -> list[StageTime]:
+def stage_times(case: Case) -> list[StageTime]:
     """Of every loader whose samples take time, the most costly first."""
-    mains = evidence.mains()[:MANY_RANKS]
-    return [one for main in mains for loader in main.loaders for one in of_loader(evidence, main, loader)]
+    mains = case.mains[:MANY_RANKS]
+    return [one for main in mains for loader in main.loaders for one in of_loader(case, main, loader)]
 
 
-def of_loader(evidence: Evidence, main: Process, loader: Loader) -> list[StageTime]:
-    loading = _loading(evidence, main, loader)
+def of_loader(case: Case, main: Process, loader: Loader) -> list[StageTime]:
+    loading = _loading(case, main, loader)
     if loading is None:
         return []
-    held_up = queueing(evidence, main, loading.processes)
-    found = [*_known(loading), *_rest(evidence, main, loader, loading)]
+    held_up = queueing(case, main, loading.processes)
+    found = [*_known(loading), *_rest(case, main, loader, loading)]
     told = [_told(main, loader, loading, one, _kind(one, held_up)) for one in found]
     return sorted((one for one in told if one is not None), key=lambda one: -one.seconds)
 
@@ -66,12 +65,12 @@ class _Cost(NamedTuple):
     fetched: float = 0.0
 
 
-def _loading(evidence: Evidence, main: Process, loader: Loader) -> Loading | None:
-    fetching = fetching_of(evidence, main, loader)
+def _loading(case: Case, main: Process, loader: Loader) -> Loading | None:
+    fetching = fetching_of(case, main, loader)
     fetched = sum(one.fetches.total for one in fetching)
     if not fetched:
         return None
-    processes = evidence.workers_of(main, loader) if loader.num_workers else [main]
+    processes = case.workers_of(main, loader) if loader.num_workers else [main]
     collated = sum(one.collates.total for one in fetching)
     sampled = sum(one.sample_times.total for one in fetching) or fetched - collated
     staged = min(sum(one.staged for one in processes), sampled)
@@ -95,7 +94,7 @@ def _known(loading: Loading) -> Iterable[_Cost]:
         yield _Cost(name, timing, share, slowest, of.count, of.total, read if known else None, fetched)
 
 
-def _rest(evidence: Evidence, main: Process, loader: Loader, loading: Loading) -> Iterable[_Cost]:
+def _rest(case: Case, main: Process, loader: Loader, loading: Loading) -> Iterable[_Cost]:
     """What is done for a sample outside of all stages that are known, and collating."""
     sample_times = together(one.sample_times for one in loading.fetching)
     rest = max(loading.sampled - loading.staged, 0.0)
@@ -103,7 +102,7 @@ def _rest(evidence: Evidence, main: Process, loader: Loader, loading: Loading) -
     timing = Timing(count, rest) if loading.staged else sample_times if sample_times.count else Timing(count, rest)
     name = PROCESS if loading.staged else SAMPLE
     processor, slowest = _processor_of_rest(loading, rest), _slowest(loading.processes, SAMPLE)
-    read, fetched = (_grown(evidence, main, loader, loading.processes, one) for one in ("read", "from_disk"))
+    read, fetched = (_grown(case, main, loader, loading.processes, one) for one in ("read", "from_disk"))
     if read is not None:
         read = max(read - _of_stages(loading, lambda one: one.stage_read), 0.0)
         fetched = max((fetched or 0.0) - _of_stages(loading, lambda one: one.stage_fetched), 0.0)
@@ -158,9 +157,9 @@ def _of_stages(loading: Loading, counted: Callable[[Process], dict[str, int]]) -
     return sum(found)
 
 
-def _grown(evidence: Evidence, main: Process, loader: Loader, processes: list[Process], name: str) -> float | None:
+def _grown(case: Case, main: Process, loader: Loader, processes: list[Process], name: str) -> float | None:
     """Bytes, of all these processes together, while they loaded. None: not looked at, or only at their imports too."""
-    host, found = host_of(evidence, main), []
+    host, found = case.host_of(main), []
     for one in processes:
         began = one.opened if one.role == "worker" else loader.began or one.opened
         seen = [
@@ -184,7 +183,7 @@ def _told(main: Process, loader: Loader, loading: Loading, one: _Cost, kind: str
         return None
     return StageTime(
         rank=main.rank,
-        loader=loader_name(loader),
+        loader=loader.name,
         name=one.name,
         share=round(min(share, 1.0), 4),
         seconds=round(one.timing.total, 6),
@@ -214,9 +213,9 @@ def together(timings: Iterable[Timing]) -> Timing:
     return Timing(count, sum(one.total for one in known), max(one.longest for one in known), p50, p95, p99)
 
 
-def in_words(evidence: Evidence, main: Process, loader: Loader) -> list[str]:
+def in_words(case: Case, main: Process, loader: Loader) -> list[str]:
     """Which stage takes most, of what kind it is, and its slowest item; nothing where no stage is known."""
-    found = of_loader(evidence, main, loader)
+    found = of_loader(case, main, loader)
     most = found[0] if found else None
     if most is None or not any(one.name not in (SAMPLE, COLLATE, PROCESS) for one in found):
         return []

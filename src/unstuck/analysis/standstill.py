@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from ..evidence import Evidence
 from ..evidence.live import Frame, Rounds, Seen, Stack, Task, own_calls
 from ..evidence.loader import Fetching
 from ..evidence.process import Process
+from .case import Case
 from .stacks import (
     BUILDING,
     ENDING,
@@ -33,37 +33,35 @@ MACHINERY = (
 )  # fmt: skip
 
 
-def main_stack(evidence: Evidence, pid: int) -> Stack | None:
-    return next((one for one in evidence.stacks or () if one.pid == pid and one.is_main), None)
+def main_stack(case: Case, pid: int) -> Stack | None:
+    return next((one for one in case.stacks or () if one.pid == pid and one.is_main), None)
 
 
-def other_stacks(evidence: Evidence, pid: int) -> list[Stack]:
-    return [one for one in evidence.stacks or () if one.pid == pid and not one.is_main]
+def other_stacks(case: Case, pid: int) -> list[Stack]:
+    return [one for one in case.stacks or () if one.pid == pid and not one.is_main]
 
 
-def mains(evidence: Evidence) -> list[tuple[Seen, Stack]]:
+def mains(case: Case) -> list[tuple[Seen, Stack]]:
     """Live main processes with what their main threads do."""
-    seen = [one for one in evidence.processes or () if one.role == "main" and not one.ended]
-    pairs = [(one, main_stack(evidence, one.pid)) for one in seen]
+    seen = [one for one in case.processes or () if one.role == "main" and not one.ended]
+    pairs = [(one, main_stack(case, one.pid)) for one in seen]
     return [(one, stack) for one, stack in pairs if stack is not None]
 
 
-def workers(evidence: Evidence, main: Seen) -> list[Seen]:
+def workers(case: Case, main: Seen) -> list[Seen]:
     """Its own, and those that a fork server has for it."""
-    below = descendants(evidence, main.pid)
-    return [
-        one for one in evidence.processes or () if one.role == "worker" and (one in below or one.parent == main.pid)
-    ]
+    below = descendants(case, main.pid)
+    return [one for one in case.processes or () if one.role == "worker" and (one in below or one.parent == main.pid)]
 
 
-def children(evidence: Evidence, pid: int) -> list[Seen]:
-    return [one for one in evidence.processes or () if one.parent == pid and not one.ended]
+def children(case: Case, pid: int) -> list[Seen]:
+    return [one for one in case.processes or () if one.parent == pid and not one.ended]
 
 
-def descendants(evidence: Evidence, pid: int) -> list[Seen]:
-    found = children(evidence, pid)
+def descendants(case: Case, pid: int) -> list[Seen]:
+    found = children(case, pid)
     for one in found:
-        found += children(evidence, one.pid)
+        found += children(case, one.pid)
     return found
 
 
@@ -87,20 +85,20 @@ def gets_on(seen: Seen) -> bool:
     return seen.read > 0 or seen.written > 0 or grown
 
 
-def recorded(evidence: Evidence, seen: Seen) -> Process | None:
+def recorded(case: Case, seen: Seen) -> Process | None:
     """What it wrote down, if it is there. At a look that was taken while it stood still, and kept, it was."""
-    then = evidence.stall is not None and evidence.run.status is not None and not seen.ended
-    process = evidence.process(seen.node, seen.pid)
+    then = case.stall is not None and case.run.status is not None and not seen.ended
+    process = case.process(seen.node, seen.pid)
     return process if process is not None and (process.alive or then) else None
 
 
-def fetching(evidence: Evidence, seen: Seen) -> Fetching | None:
+def fetching(case: Case, seen: Seen) -> Fetching | None:
     """What the recording says of the fetch this process is in."""
-    process = recorded(evidence, seen)
+    process = recorded(case, seen)
     return max(process.fetching, key=lambda one: one.now_since, default=None) if process else None
 
 
-def standing(evidence: Evidence, seen: Seen, stack: Stack) -> float:
+def standing(case: Case, seen: Seen, stack: Stack) -> float:
     """Seconds for which this process has certainly not got on.
 
     The watcher's clock knows best, then the recording. Without them: for as long as the thread has not run at all; or
@@ -110,18 +108,18 @@ def standing(evidence: Evidence, seen: Seen, stack: Stack) -> float:
     waits for a GPU spins: that it never left the line only shows if it was watched. A recording that never shows
     progress, as of a loop without DataLoader and optimizer, is no clock: a thread that sleeps now and then may train.
     """
-    process, stall = recorded(evidence, seen), evidence.stall
+    process, stall = recorded(case, seen), case.stall
     if process is not None and not _only_the_kernel_knows(process, seen, stack):
         if stall is not None:
             return stall.seconds
-        if evidence.looked_at is not None:
-            return max(evidence.looked_at - process.last_sign, 0.0)
+        if case.looked_at is not None:
+            return max(case.looked_at - process.last_sign, 0.0)
     known = [seen.main_task.still or 0.0]
     if doing(stack) == GPU and seen.rounds is not None and stays(seen.rounds):
         known.append(seen.rounds.seconds)
     if same_sample(stack) or asks(stack):
         known.append(seen.looked)
-    handed = last_handed(evidence, seen)
+    handed = last_handed(case, seen)
     return max(known) if handed is None else min(max(known), handed)
 
 
@@ -147,9 +145,9 @@ def stays(rounds: Rounds) -> bool:
     return len({place(user_frame(one.stack.calls)) for one in rounds.samples}) == 1
 
 
-def last_handed(evidence: Evidence, seen: Seen) -> float | None:
+def last_handed(case: Case, seen: Seen) -> float | None:
     """Seconds since it last passed on an index or a batch. None: it never did, or the kernel does not tell."""
-    return min((task.still for task in _feeders(evidence, seen) if task.still is not None), default=None)
+    return min((task.still for task in _feeders(case, seen) if task.still is not None), default=None)
 
 
 def same_sample(stack: Stack) -> bool:
@@ -175,41 +173,41 @@ def _from_users(calls: list[Frame]) -> list[tuple[str, int, str]]:
     return [(one.file, one.line, one.name) for one in calls]
 
 
-def nobody_else(evidence: Evidence, seen: Seen) -> bool:
+def nobody_else(case: Case, seen: Seen) -> bool:
     """No other thread of this process could let go of what its main thread waits for."""
-    return all(is_machinery(one) for one in other_stacks(evidence, seen.pid))
+    return all(is_machinery(one) for one in other_stacks(case, seen.pid))
 
 
 def is_machinery(stack: Stack) -> bool:
     return any(one.name in MACHINERY for one in stack.calls)
 
 
-def _feeders(evidence: Evidence, seen: Seen) -> list[Task]:
+def _feeders(case: Case, seen: Seen) -> list[Task]:
     """Threads that pass on indices (in a main process) or batches (in a worker): they run whenever one is passed on."""
-    stacks = [one for one in other_stacks(evidence, seen.pid) if any(call.name == "_feed" for call in one.calls)]
+    stacks = [one for one in other_stacks(case, seen.pid) if any(call.name == "_feed" for call in one.calls)]
     return [task for one in stacks if (task := seen.task(one.tid)) is not None]
 
 
-def suspects(evidence: Evidence) -> list[tuple[Seen, Seen, Stack]]:
+def suspects(case: Case) -> list[tuple[Seen, Seen, Stack]]:
     """Main processes that wait for a batch, each with a worker of theirs that is not idle.
 
     A worker that waits for its next index is innocent; so is the main process.
     """
     found = []
-    for main, stack in mains(evidence):
+    for main, stack in mains(case):
         if doing(stack) != WAITING:
             continue
-        for worker in workers(evidence, main):
-            own = main_stack(evidence, worker.pid)
+        for worker in workers(case, main):
+            own = main_stack(case, worker.pid)
             if own is not None and not is_idle_worker(own.calls):
                 found.append((main, worker, own))
     return found
 
 
-def fetchers(evidence: Evidence) -> list[tuple[Seen, Seen, Stack]]:
+def fetchers(case: Case) -> list[tuple[Seen, Seen, Stack]]:
     """The same, and main processes that fetch themselves."""
-    alone = [(main, main, stack) for main, stack in mains(evidence) if fetch_of(stack) is not None]
-    return suspects(evidence) + alone
+    alone = [(main, main, stack) for main, stack in mains(case) if fetch_of(stack) is not None]
+    return suspects(case) + alone
 
 
 def in_futex(task: Task) -> bool:
@@ -231,21 +229,17 @@ def waits_in(task: Task) -> str:
     return f"blocked in {task.syscall or task.wait_channel or 'the kernel'}{about}"
 
 
-def needs_patience(evidence: Evidence) -> float:
+def needs_patience(case: Case) -> float:
     """Seconds until it is sure that somebody stands who stands now. 0: nobody does, or it is sure already."""
-    times = [
-        standing(evidence, seen, stack)
-        for main, own in mains(evidence)
-        for seen, stack in _in_question(evidence, main, own)
-    ]
+    times = [standing(case, seen, stack) for main, own in mains(case) for seen, stack in _in_question(case, main, own)]
     return max([0.0, *(LONG - one + 0.5 for one in times if 0 < one < LONG)])
 
 
-def _in_question(evidence: Evidence, main: Seen, stack: Stack) -> list[tuple[Seen, Stack]]:
+def _in_question(case: Case, main: Seen, stack: Stack) -> list[tuple[Seen, Stack]]:
     """Who holds this main process up: workers that are not idle if it waits for them, else itself if it rests."""
     if doing(stack) == TRAINING or (not idles(main.main_task, main.looked) and fetch_of(stack) is None):
         return []
-    busy = [(worker, own) for owner, worker, own in suspects(evidence) if owner.pid == main.pid]
+    busy = [(worker, own) for owner, worker, own in suspects(case) if owner.pid == main.pid]
     return busy or [(main, stack)]
 
 
@@ -256,16 +250,16 @@ POOLS = ("libgomp", "libiomp", "libomp", "libmkl")
 PLAIN = ("libc.", "libc-", "libpthread", "libpython", "python", "ld-linux", "ld-musl")
 
 
-def forked_into_a_wait(evidence: Evidence) -> list[tuple[Seen, Stack]]:
+def forked_into_a_wait(case: Case) -> list[tuple[Seen, Stack]]:
     """Forked processes whose main thread waits for a lock without limit, while no other thread of theirs could help."""
     found = []
-    for seen in evidence.processes or ():
-        stack = main_stack(evidence, seen.pid)
+    for seen in case.processes or ():
+        stack = main_stack(case, seen.pid)
         if stack is None or not seen.forked or seen.ended:
             continue
         task = seen.main_task
         waits = in_futex(task) and not task.limited and idles(task, seen.looked)
-        if waits and nobody_else(evidence, seen) and standing(evidence, seen, stack) >= LONG:
+        if waits and nobody_else(case, seen) and standing(case, seen, stack) >= LONG:
             found.append((seen, stack))
     return found
 
@@ -302,10 +296,10 @@ def is_buffer_lock(stack: Stack) -> bool:
     return logs or any("buffered" in one.function for one in native_top(stack))
 
 
-def other_threads(evidence: Evidence, seen: Seen) -> list[str]:
+def other_threads(case: Case, seen: Seen) -> list[str]:
     """Threads of its parent that could have held a lock at the fork: those there now, else those there at the time."""
-    now = {one.name: _name(one) for one in other_stacks(evidence, seen.parent) if not is_machinery(one)}
-    process = recorded(evidence, seen)
+    now = {one.name: _name(one) for one in other_stacks(case, seen.parent) if not is_machinery(one)}
+    process = recorded(case, seen)
     then = [name for name in (process.thread_names_at_fork if process is not None else []) if not _is_theirs(name)]
     return list({**{name: name for name in then}, **now}.values())[:4]
 

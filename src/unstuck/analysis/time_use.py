@@ -6,10 +6,10 @@ from collections.abc import Iterable, Iterator
 from math import ceil
 from typing import NamedTuple
 
-from ..evidence import Evidence
 from ..evidence.basics import Place
 from ..evidence.live import Frame, Sampled, Seen, Stack
 from ..report import Spent
+from .case import Case
 from .loading import Spread, spread
 from .stacks import (
     COLLECTIVE,
@@ -49,12 +49,12 @@ class Time(NamedTuple):
     seconds: float
 
 
-def spending(evidence: Evidence) -> list[Spent]:
+def spending(case: Case) -> list[Spent]:
     """Of every main process and, taken together, of its workers; the largest shares first."""
     found: list[Spent] = []
-    for main in spenders(evidence):
-        for role, times in (("main", of_main(evidence, main)), ("workers", of_workers(evidence, main))):
-            total = _whole(evidence, main) if role == "main" else worked(evidence, main)
+    for main in spenders(case):
+        for role, times in (("main", of_main(case, main)), ("workers", of_workers(case, main))):
+            total = _whole(case, main) if role == "main" else worked(case, main)
             found += [
                 Spent(main.rank, None, role, one.what, one.where, round(one.seconds / total, 3), round(one.seconds, 2))
                 for one in times
@@ -63,50 +63,50 @@ def spending(evidence: Evidence) -> list[Spent]:
     return sorted(found, key=lambda one: -one.share)
 
 
-def spenders(evidence: Evidence) -> list[Seen]:
+def spenders(case: Case) -> list[Seen]:
     """Main processes that were sampled, and other processes that train as they do."""
-    sampled = {one.pid for one in evidence.samples or ()}
-    seen = [one for one in evidence.processes or () if one.pid in sampled]
-    trains = {one.pid for one in seen if any(time.what in TRAINS for time in of_main(evidence, one))}
+    sampled = {one.pid for one in case.samples or ()}
+    seen = [one for one in case.processes or () if one.pid in sampled]
+    trains = {one.pid for one in seen if any(time.what in TRAINS for time in of_main(case, one))}
     return [one for one in seen if one.role == "main" or (one.role == "child" and one.pid in trains)]
 
 
-def of_main(evidence: Evidence, main: Seen) -> list[Time]:
+def of_main(case: Case, main: Seen) -> list[Time]:
     """What its main thread spent its time on, by kind; its own code by line."""
-    blocked, at = _blocked(evidence, main)
+    blocked, at = _blocked(case, main)
     return _added(
         (
             blocked if blocked and kind_of(one.stack) == OWN and line_of(one.stack) == at else kind_of(one.stack),
             line_of(one.stack),
             one.seconds,
         )
-        for one in _main_threads(evidence, {main.pid})
+        for one in _main_threads(case, {main.pid})
     )
 
 
-def _blocked(evidence: Evidence, main: Seen) -> tuple[str, Place | None]:
+def _blocked(case: Case, main: Seen) -> tuple[str, Place | None]:
     """What its main thread waits in, if that did nothing between the looks, and the line it waits at."""
-    stack, task = main_stack(evidence, main.pid), main.main_task
+    stack, task = main_stack(case, main.pid), main.main_task
     if stack is None or not idles(task, main.looked) or not same_place(stack):
         return "", None
     return waits_in(task), line_of(stack)
 
 
-def of_workers(evidence: Evidence, main: Seen) -> list[Time]:
+def of_workers(case: Case, main: Seen) -> list[Time]:
     """What all of its workers together spent theirs on: idle, or at which line of a sample."""
-    return _added(_of_worker(one.stack, one.seconds) for one in _samples_of_workers(evidence, main))
+    return _added(_of_worker(one.stack, one.seconds) for one in _samples_of_workers(case, main))
 
 
-def worked(evidence: Evidence, main: Seen) -> float:
+def worked(case: Case, main: Seen) -> float:
     """Seconds that its workers were looked at, taken together."""
-    return sum(one.seconds for one in _samples_of_workers(evidence, main) if one.tid == one.pid)
+    return sum(one.seconds for one in _samples_of_workers(case, main) if one.tid == one.pid)
 
 
-def worker_pids(evidence: Evidence, main: Seen) -> set[int]:
+def worker_pids(case: Case, main: Seen) -> set[int]:
     """Workers of a process, also those that came while it was sampled."""
-    parents = {one.pid: one.parent for one in evidence.processes or ()}
-    parents |= {one.pid: one.parent for one in evidence.samples or () if one.parent}
-    found = {one.pid for one in evidence.samples or () if one.tid == one.pid and _works(one.stack)}
+    parents = {one.pid: one.parent for one in case.processes or ()}
+    parents |= {one.pid: one.parent for one in case.samples or () if one.parent}
+    found = {one.pid for one in case.samples or () if one.tid == one.pid and _works(one.stack)}
     return {pid for pid in found if main.pid in _above(pid, parents)}
 
 
@@ -132,10 +132,10 @@ def line_of(stack: Stack) -> Place | None:
     return place(user_frame(stack.calls))
 
 
-def asked_at(evidence: Evidence, main: Seen) -> Place | None:
+def asked_at(case: Case, main: Seen) -> Place | None:
     """The line of the user's that asks a loader for batches, where that took most of the time."""
     found: dict[Place | None, float] = {}
-    for one in _main_threads(evidence, {main.pid}):
+    for one in _main_threads(case, {main.pid}):
         calls = one.stack.calls
         asks = next((number for number, call in enumerate(calls) if _asks(call)), None)
         if asks is not None:
@@ -160,23 +160,23 @@ def _of_worker(stack: Stack, seconds: float) -> tuple[str, Place | None, float]:
     return FETCHING, place(user_frame(inside[1]) or next(iter(inside[1]), None)), seconds
 
 
-def _samples_of_workers(evidence: Evidence, main: Seen) -> list[Sampled]:
+def _samples_of_workers(case: Case, main: Seen) -> list[Sampled]:
     """Their main threads, and their feeders where these do not wait."""
-    pids = worker_pids(evidence, main)
+    pids = worker_pids(case, main)
     feeders = [
         one
-        for one in evidence.samples or ()
+        for one in case.samples or ()
         if one.pid in pids and any(call.name == "_feed" for call in one.frames) and one.frames[0].name != "wait"
     ]
-    return _main_threads(evidence, pids) + feeders
+    return _main_threads(case, pids) + feeders
 
 
-def _main_threads(evidence: Evidence, pids: set[int]) -> list[Sampled]:
-    return [one for one in evidence.samples or () if one.pid in pids and one.tid == one.pid]
+def _main_threads(case: Case, pids: set[int]) -> list[Sampled]:
+    return [one for one in case.samples or () if one.pid in pids and one.tid == one.pid]
 
 
-def _whole(evidence: Evidence, main: Seen) -> float:
-    return sum(one.seconds for one in _main_threads(evidence, {main.pid}))
+def _whole(case: Case, main: Seen) -> float:
+    return sum(one.seconds for one in _main_threads(case, {main.pid}))
 
 
 def _added(times: Iterable[tuple[str, Place | None, float]]) -> list[Time]:
@@ -277,31 +277,31 @@ class Loop(NamedTuple):
         return sum(one.seconds for one in self.loading if one.what == kind) / self.loaded if self.loaded else 0.0
 
 
-def loops(evidence: Evidence) -> Iterator[Loop]:
-    for main in spenders(evidence):
-        pids, times = worker_pids(evidence, main), of_main(evidence, main)
-        workers = [one for one in evidence.processes or () if one.pid in pids]
-        loading, loaded = of_workers(evidence, main), worked(evidence, main)
+def loops(case: Case) -> Iterator[Loop]:
+    for main in spenders(case):
+        pids, times = worker_pids(case, main), of_main(case, main)
+        workers = [one for one in case.processes or () if one.pid in pids]
+        loading, loaded = of_workers(case, main), worked(case, main)
         if not pids:
             loading = [one for one in times if one.what == FETCHING]
             loaded = sum(one.seconds for one in loading)
         if any(one.what in (WAITING, FETCHING) for one in times):
-            at, started = asked_at(evidence, main), len(pids) - len(workers)
-            yield Loop(main, at, times, workers, started, loading, loaded, _gets_on(evidence, times, {main.pid, *pids}))
+            at, started = asked_at(case, main), len(pids) - len(workers)
+            yield Loop(main, at, times, workers, started, loading, loaded, _gets_on(case, times, {main.pid, *pids}))
 
 
-def _gets_on(evidence: Evidence, times: list[Time], pids: set[int]) -> bool:
+def _gets_on(case: Case, times: list[Time], pids: set[int]) -> bool:
     """It was seen to compute; or in code of its own, and the second look found another batch than the first.
 
     A resumed run that only passes over batches does neither.
     """
     kinds = {one.what for one in times}
-    return COMPUTING in kinds or (OWN in kinds and _other_batch(evidence, pids))
+    return COMPUTING in kinds or (OWN in kinds and _other_batch(case, pids))
 
 
-def _other_batch(evidence: Evidence, pids: set[int]) -> bool:
+def _other_batch(case: Case, pids: set[int]) -> bool:
     """Between two looks, one of them went from one batch to another."""
-    pairs = [(_batch(one.frames), _batch(one.before)) for one in evidence.stacks or () if one.pid in pids]
+    pairs = [(_batch(one.frames), _batch(one.before)) for one in case.stacks or () if one.pid in pids]
     return any(now and then and now != then for now, then in pairs)
 
 

@@ -7,12 +7,12 @@ from typing import Any
 
 import msgspec
 
-from ..evidence import Evidence
 from ..evidence.basics import Place
 from ..evidence.finding import Remedy
 from ..evidence.process import Failure
 from ..wording.printable import quoted_line
 from ..wording.text import short
+from .case import Case
 
 # What torch's own words say about a GPU without memory: the numbers in its message, as bytes.
 OUT = re.compile(r"\b(?:CUDA|HIP|XPU)(?: error:)? out of memory")
@@ -372,7 +372,7 @@ def warned(failure: Failure) -> list[str]:
     return [*found, *([f"the GPU says: Assertion `{error.assertion}` failed"] if error.assertion else [])]
 
 
-def again(evidence: Evidence, error: TorchError) -> Remedy:
+def again(case: Case, error: TorchError) -> Remedy:
     """How the line is found."""
     if error.error.startswith(DAMAGED):
         return Remedy(
@@ -384,10 +384,10 @@ def again(evidence: Evidence, error: TorchError) -> Remedy:
         f"Run it again with {setting}: each kernel is then waited for, and the traceback ends at the line that failed. "
         "It is slower: use it for this search only."
     )
-    return Remedy(f"{text} {ASSERTED}" if error.kind == DEVICE_ASSERT else text, [with_setting(evidence, setting)])
+    return Remedy(f"{text} {ASSERTED}" if error.kind == DEVICE_ASSERT else text, [with_setting(case, setting)])
 
 
-def with_setting(evidence: Evidence, setting: str) -> str:
+def with_setting(case: Case, setting: str) -> str:
     """The run's own command with a variable in front; where it is not known, the variable alone."""
-    command = quoted_line(evidence.run.command)
+    command = quoted_line(case.run.command)
     return f"{setting} {command}" if command else f"export {setting}"

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from ..evidence import Evidence, Memory
+from ..evidence import Memory
 from ..evidence.process import Process
-from .case import host_of
+from .case import Case
 from .progress import helped, moves_itself
 from .standstill import asleep, descendants, main_stack, moves
 
@@ -34,10 +34,10 @@ class Work(NamedTuple):
         return (seen and (computes or reads)) or self.signs or self.moved
 
 
-def work(evidence: Evidence, process: Process, begin: float, end: float) -> Work:
-    near = [one for one in evidence.recording or () if one.node == process.node]
+def work(case: Case, process: Process, begin: float, end: float) -> Work:
+    near = [one for one in case.recording or () if one.node == process.node]
     family = [one for one in near if process.pid in (one.pid, one.parent)]
-    parts = [_used(evidence, one, begin, end) for one in family]
+    parts = [_used(case, one, begin, end) for one in family]
     recent = end - RECENT * (end - begin)
     return Work(
         cpu=sum(one.cpu for one in parts),
@@ -45,8 +45,8 @@ def work(evidence: Evidence, process: Process, begin: float, end: float) -> Work
         read=sum(one.read for one in parts),
         seconds=max((one.seconds for one in parts), default=0.0),
         signs=any(recent < _sign(one) <= end for one in family),
-        moved=_moved(evidence, process),
-        blocked=_blocked(evidence, process),
+        moved=_moved(case, process),
+        blocked=_blocked(case, process),
     )
 
 
@@ -59,8 +59,8 @@ class _Used(NamedTuple):
     seconds: float = 0.0
 
 
-def _used(evidence: Evidence, process: Process, begin: float, end: float) -> _Used:
-    host = host_of(evidence, process)
+def _used(case: Case, process: Process, begin: float, end: float) -> _Used:
+    host = case.host_of(process)
     seen = [(one.at, each) for one in (host.samples if host else ()) for each in one.processes if _is(each, process)]
     inside = [one for one in seen if begin < one[0] <= end]
     if not inside:
@@ -93,16 +93,16 @@ def _sign(process: Process) -> float:
     return max([*told, *batches, *fetched, *saved], default=-1.0)
 
 
-def _moved(evidence: Evidence, process: Process) -> bool:
-    own = next((one for one in evidence.processes or () if one.pid == process.pid), None)
-    stack = main_stack(evidence, process.pid)
+def _moved(case: Case, process: Process) -> bool:
+    own = next((one for one in case.processes or () if one.pid == process.pid), None)
+    stack = main_stack(case, process.pid)
     if own is None:
         return False
     if stack is None:
-        return any(moves(one) for one in (own, *descendants(evidence, own.pid)))
-    return moves_itself(own, stack) or helped(evidence, own, stack)
+        return any(moves(one) for one in (own, *descendants(case, own.pid)))
+    return moves_itself(own, stack) or helped(case, own, stack)
 
 
-def _blocked(evidence: Evidence, process: Process) -> bool:
-    own = [one for one in evidence.processes or () if one.pid == process.pid]
-    return bool(own) and not _moved(evidence, process) and not asleep(own[0].main_task)
+def _blocked(case: Case, process: Process) -> bool:
+    own = [one for one in case.processes or () if one.pid == process.pid]
+    return bool(own) and not _moved(case, process) and not asleep(own[0].main_task)

@@ -5,16 +5,11 @@ A section that is None was not looked at. Times are seconds since the run began;
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from functools import cached_property
-from typing import NamedTuple
-
 import msgspec
 
 from .data import Data
 from .distributed import Attempt
 from .live import Frame, Gpu, Sampled, Seen, Stack, Stall, called_anonymous
-from .loader import Loader
 from .process import Process
 from .trial import Trial
 
@@ -135,64 +130,8 @@ class Run(msgspec.Struct, frozen=True, omit_defaults=True):
     time_limit: float | None = None  # when the scheduler ends the job, in seconds since the epoch
 
 
-class Owner(NamedTuple):
-    """The main process and loader that a worker works for, and which of its workers it is."""
-
-    main: Process
-    loader: Loader
-    number: int
-
-
-class Index:
-    """Processes and exits by node and pid.
-
-    Nodes and containers have equal pids, and a pid is given to one process after another. An empty node stands for all
-    of them: older evidence does not say where an exit was seen.
-    """
-
-    def __init__(self, processes: Sequence[Process], exits: Sequence[Exit]) -> None:
-        self._processes: dict[tuple[str, int], list[Process]] = {}
-        for process in sorted(processes, key=lambda process: process.opened):
-            for node in {process.node, ""}:
-                self._processes.setdefault((node, process.pid), []).append(process)
-        self.mains = [process for process in processes if process.role == "main"]
-        self._exits: dict[tuple[str, int], list[Exit]] = {}
-        for seen in sorted(exits, key=lambda seen: seen.at):
-            self._exits.setdefault((seen.node, seen.pid), []).append(seen)
-        self._owners: dict[tuple[str, int], Owner] = {}
-        for main in sorted(processes, key=lambda process: (process.role == "main", process.opened)):
-            for loader in main.loaders:
-                numbers = {pid: number % max(loader.num_workers, 1) for number, pid in enumerate(loader.pids)}
-                for node in {main.node, ""}:
-                    self._owners |= {(node, pid): Owner(main, loader, number) for pid, number in numbers.items()}
-
-    def process(self, node: str, pid: int, at: float | None = None) -> Process | None:
-        known = self._processes.get((node, pid), [])
-        if at is None or len(known) < 2:
-            return known[-1] if known else None
-        return next((process for process in reversed(known) if process.opened <= at), known[0])
-
-    def exits_of(self, process: Process) -> list[Exit]:
-        found = sorted(
-            self._exits.get((process.node, process.pid), []) + self._exits.get(("", process.pid), []),
-            key=lambda seen: seen.at,
-        )
-        same = self._processes.get((process.node, process.pid), [])
-        if len(same) < 2:
-            return found
-        later = [other.opened for other in same if other.opened > process.opened]
-        return [seen for seen in found if process.opened <= seen.at < min(later, default=float("inf"))]
-
-    def owner_of(self, node: str, pid: int) -> Owner | None:
-        return self._owners.get((node, pid))
-
-    def workers_of(self, main: Process, loader: Loader) -> list[Process]:
-        known = [self._processes.get((main.node, pid), []) for pid in dict.fromkeys(loader.pids)]
-        return [process for same in known for process in same if process.role == "worker"]
-
-
-class Evidence(msgspec.Struct, frozen=True, omit_defaults=True, dict=True):
-    """All sections. A rule names those it needs. A process is who it is by node and pid, never by its pid alone."""
+class Evidence(msgspec.Struct, frozen=True, omit_defaults=True):
+    """All sections: plain data that is saved, sent, judged again. What takes more than one record, `Case` answers."""
 
     run: Run
     recording: list[Process] | None = None  # of the newest attempt
@@ -208,38 +147,3 @@ class Evidence(msgspec.Struct, frozen=True, omit_defaults=True, dict=True):
     data: Data | None = None  # data files that were read, by `check` or because a run had trouble with them
     looked_at: float | None = None  # when the processes were, as seconds since the run began
     unreadable: list[str] = []
-
-    @cached_property
-    def index(self) -> Index:
-        return Index(self.recording or (), self.exits or ())
-
-    def process(self, node: str, pid: int, at: float | None = None) -> Process | None:
-        """The process with this pid on this node: the newest, or the one that was there at that moment."""
-        return self.index.process(node, pid, at)
-
-    def exits_of(self, process: Process) -> list[Exit]:
-        """In order of time: its parent and the watcher may both have seen it end."""
-        return self.index.exits_of(process)
-
-    def exit_of(self, process: Process) -> Exit | None:
-        return next(iter(self.exits_of(process)), None)
-
-    def mains(self) -> list[Process]:
-        return list(self.index.mains)
-
-    def ranks(self) -> list[Process]:
-        """Main processes that take part in a distributed run, by rank."""
-        ranked = [process for process in self.mains() if process.rank is not None and (process.world or 1) > 1]
-        return sorted(ranked, key=lambda process: process.rank or 0)
-
-    def owner_of(self, node: str, pid: int) -> Owner | None:
-        """The main process and loader that a worker belongs to. Its parent may be a fork server."""
-        return self.index.owner_of(node, pid)
-
-    def workers_of(self, main: Process, loader: Loader) -> list[Process]:
-        """Those of its workers that have a recording."""
-        return self.index.workers_of(main, loader)
-
-    def is_command(self, node: str, pid: int) -> bool:
-        """Whether this is the command itself that `unstuck run` started."""
-        return pid == self.run.pid and (not node or not self.run.host or node == self.run.host)

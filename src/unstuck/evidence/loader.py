@@ -339,6 +339,15 @@ class Loader(msgspec.Struct, frozen=True, omit_defaults=True):
     # Who makes it, and is told how: TrainingArguments, wds.WebLoader, Data.train_dataloader; empty: the user himself.
     made_by: str = ""
 
+    @property
+    def name(self) -> str:
+        """As its user knows it: by the line that made it."""
+        dataset = self.dataset.rpartition(".")[2] or "its dataset"
+        kind = "torchdata Loader" if self.type.startswith("torchdata.nodes") else "DataLoader"
+        if self.created is None:
+            return f"the {kind} over {dataset}"
+        return f"the {kind} over {dataset} ({self.created.file.rpartition('/')[2]}:{self.created.line})"
+
 
 class HeldBack(msgspec.Struct, frozen=True, omit_defaults=True):
     """Samples that a stream had read and not given when the first batch of a pass was there."""

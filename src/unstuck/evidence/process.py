@@ -259,3 +259,8 @@ class Process(msgspec.Struct, frozen=True, omit_defaults=True):
     def failure(self) -> Failure | None:
         """The newest: of a main process, the one that ended it."""
         return self.failures[-1] if self.failures else None
+
+    @property
+    def newest_loader(self) -> Loader | None:
+        """The loader that the process had to do with last."""
+        return max(self.loaders, key=lambda loader: loader.now_since, default=None)

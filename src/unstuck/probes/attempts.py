@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ..analysis.case import Case
 from ..analysis.rank_deaths import first_dead
 from ..evidence import Evidence, Exit, Run
 from ..evidence.distributed import Attempt
@@ -34,7 +35,7 @@ def split(processes: Sequence[Process], exits: Sequence[Exit]) -> tuple[list[Pro
 
 def _attempt(number: int, processes: list[Process], exits: Sequence[Exit]) -> Attempt:
     ranks = [one for one in processes if one.role == "main"]
-    first = first_dead(Evidence(run=Run(id=""), recording=ranks, exits=list(exits)))
+    first = first_dead(Case(Evidence(run=Run(id=""), recording=ranks, exits=list(exits))))
     failure = first.failure if first is not None else None
     return Attempt(
         number=number,

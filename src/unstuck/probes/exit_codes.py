@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from ..analysis.case import Case
 from ..evidence import Evidence
 from ..evidence.process import Failure, Process
 
@@ -14,11 +15,12 @@ def settled(evidence: Evidence) -> Evidence:
     """`sys.exit(1)` in an `except` block may itself be caught: it counts where the process did end with a code."""
     if not any(failure.how == HANDLED for process in evidence.recording or () for failure in process.failures):
         return evidence
-    return msgspec.structs.replace(evidence, recording=[_settled(evidence, one) for one in evidence.recording or ()])
+    case = Case(evidence)
+    return msgspec.structs.replace(evidence, recording=[_settled(case, process) for process in case.recording or ()])
 
 
-def _settled(evidence: Evidence, process: Process) -> Process:
-    with_code = _exited_with_code(evidence, process)
+def _settled(case: Case, process: Process) -> Process:
+    with_code = _exited_with_code(case, process)
     failures = [_ended(failure) if failure.how == HANDLED else failure for failure in process.failures]
     kept = [failure for failure in failures if with_code or not failure.caught]
     return msgspec.structs.replace(process, failures=kept)
@@ -28,8 +30,8 @@ def _ended(failure: Failure) -> Failure:
     return msgspec.structs.replace(failure, how="uncaught", caught=True)
 
 
-def _exited_with_code(evidence: Evidence, process: Process) -> bool:
-    statuses = [seen.status for seen in evidence.exits_of(process)]
-    if evidence.is_command(process.node, process.pid) and evidence.run.status is not None:
-        statuses.append(evidence.run.status)
+def _exited_with_code(case: Case, process: Process) -> bool:
+    statuses = [seen.status for seen in case.exits_of(process)]
+    if case.is_command(process.node, process.pid) and case.run.status is not None:
+        statuses.append(case.run.status)
     return any(status > 0 for status in statuses)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import msgspec
 
+from ..analysis.case import Case
 from ..analysis.endless_loops import FIRST, in_question, longer
 from ..analysis.standstill import descendants
 from ..evidence import Evidence, Host, Run
@@ -68,12 +69,12 @@ def added(evidence: Evidence, seen: Look) -> Evidence:
 
 def with_rounds(evidence: Evidence, tell: Tell) -> Evidence:
     """Those whose main thread computes without progress are watched for a few seconds, and longer where needed."""
-    asked = in_question(evidence)
+    asked = in_question(Case(evidence))
     if not asked:
         return evidence
     tell(f"looking on for {FIRST:.0f} s at what computes without progress")
     found = rounds.watch([one.pid for one in asked], FIRST)
-    more = {one.pid: longer(evidence, one, found[one.pid]) for one in asked if one.pid in found}
+    more = {one.pid: longer(Case(evidence), one, found[one.pid]) for one in asked if one.pid in found}
     wanted = [pid for pid, seconds in more.items() if seconds]
     if wanted:
         seconds = max(more.values())
@@ -92,5 +93,5 @@ def glanced_at(pids: Sequence[int]) -> Evidence:
 def sampled(evidence: Evidence, seconds: float, tell: Tell) -> Evidence:
     """The same with samples of where its time goes."""
     wanted = {one.pid for one in evidence.processes or () if one.role in ("main", "child", "worker") and not one.ended}
-    below = {one.pid for pid in wanted for one in descendants(evidence, pid)}  # the sampler follows these itself
+    below = {one.pid for pid in wanted for one in descendants(Case(evidence), pid)}  # the sampler follows these itself
     return msgspec.structs.replace(evidence, samples=sampling.sample(sorted(wanted - below), seconds, tell))

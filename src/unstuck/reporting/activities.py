@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import NamedTuple
 
-from ..analysis.case import newest_loader
+from ..analysis.case import Case
 from ..analysis.first_batch import before_first
 from ..analysis.passes import in_words, passing_over
 from ..analysis.progress import helped, moves_itself
@@ -34,7 +34,6 @@ from ..analysis.standstill import (
     standing,
     waits_in,
 )
-from ..evidence import Evidence
 from ..evidence.distributed import Phase
 from ..evidence.epochs import CHECKPOINT
 from ..evidence.live import Gpu, Seen, Stack
@@ -96,9 +95,9 @@ def between(process: Process, others: list[Process]) -> str:
     return behind + kept + (f", before {coming} START" if coming else "")
 
 
-def meaning(evidence: Evidence) -> str:
+def meaning(case: Case) -> str:
     """For a run of several ranks in which some wait: who is behind, and whether that is its own doing."""
-    stands = [one for one in stand(evidence) if one.process is not None and one.process.phases]
+    stands = [one for one in stand(case) if one.process is not None and one.process.phases]
     waiting = [one for one in stands if one.waits]
     if len(stands) < 2 or not waiting or any(one.death is not None and not one.ended for one in stands):
         return ""
@@ -179,21 +178,21 @@ def _following(after: Phase, processes: list[Process]) -> str:
 # What each rank is doing, from its recording, from a look at it, or from both.
 
 
-def activities(evidence: Evidence) -> list[Activity]:
-    seen = {main.pid: (main, stack) for main, stack in mains(evidence)}
+def activities(case: Case) -> list[Activity]:
+    seen = {main.pid: (main, stack) for main, stack in mains(case)}
     found = []
-    for process in evidence.mains():
-        found += _recorded(process, evidence, seen.get(process.pid))
-    known = {process.pid for process in evidence.mains()}
-    return found + [_seen(evidence, main, stack) for pid, (main, stack) in seen.items() if pid not in known]
+    for process in case.mains:
+        found += _recorded(process, case, seen.get(process.pid))
+    known = {process.pid for process in case.mains}
+    return found + [_seen(case, main, stack) for pid, (main, stack) in seen.items() if pid not in known]
 
 
-def _recorded(process: Process, evidence: Evidence, seen: tuple[Seen, Stack] | None) -> list[Activity]:
-    newest = newest_loader(process)
+def _recorded(process: Process, case: Case, seen: tuple[Seen, Stack] | None) -> list[Activity]:
+    newest = process.newest_loader
     found = []
-    others = [one for one in evidence.mains() if one is not process]
+    others = [one for one in case.mains if one is not process]
     if seen is not None and process.alive:
-        look = _seen(evidence, *seen)
+        look = _seen(case, *seen)
         have, need = (newest.batches, newest.length) if newest is not None else (None, None)
         unit = "batches" if newest is not None else ""
         stands = between(process, others)
@@ -204,9 +203,9 @@ def _recorded(process: Process, evidence: Evidence, seen: tuple[Seen, Stack] | N
         alive, stands = process.alive, between(process, others)
         have, need = newest.batches, newest.length
         found.append(Activity(process.rank, newest.now, newest.now_since, alive, have, need, "batches", between=stands))
-    elif process.alive and before_first(evidence, process):  # a generator that is no DataLoader
+    elif process.alive and before_first(case, process):  # a generator that is no DataLoader
         began = min(one.at for one in process.sources)
-        text = f"before the first batch: {before_first(evidence, process)}"
+        text = f"before the first batch: {before_first(case, process)}"
         found.append(Activity(process.rank, text, began, moving=True, live=True))
     found += [
         Activity(process.rank, one.name, one.since, process.alive, one.have, one.need or None, one.unit)
@@ -231,15 +230,15 @@ def _saving(one: Saving) -> str:
     return f"{text}, {size(one.size)}{of} so far, {size(one.size / max(one.seconds, 0.001))}/s"
 
 
-def _seen(evidence: Evidence, main: Seen, stack: Stack) -> Activity:
-    below = [one for one in descendants(evidence, main.pid) if one.role != "watcher"]
-    moving = moves_itself(main, stack) or helped(evidence, main, stack)
-    handed = last_handed(evidence, main) if doing(stack) == WAITING and evidence.stall is None else None
-    since = standing(evidence, main, stack) if handed is None else handed
-    return Activity(main.rank, description(evidence, main, stack, below), round(since, 1), moving, live=True)
+def _seen(case: Case, main: Seen, stack: Stack) -> Activity:
+    below = [one for one in descendants(case, main.pid) if one.role != "watcher"]
+    moving = moves_itself(main, stack) or helped(case, main, stack)
+    handed = last_handed(case, main) if doing(stack) == WAITING and case.stall is None else None
+    since = standing(case, main, stack) if handed is None else handed
+    return Activity(main.rank, description(case, main, stack, below), round(since, 1), moving, live=True)
 
 
-def description(evidence: Evidence, main: Seen, stack: Stack, below: list[Seen]) -> str:
+def description(case: Case, main: Seen, stack: Stack, below: list[Seen]) -> str:
     """In words: what for, at which line, and what moves meanwhile."""
     what = doing(stack)
     if waits_for_user(main, stack):
@@ -250,31 +249,31 @@ def description(evidence: Evidence, main: Seen, stack: Stack, below: list[Seen])
         words[0] = "computing" if moves_itself(main, stack) or moves(main) else "standing inside a step"
     if line is not None:
         words.append(f"at {short(place(line))} ({line.name})")
-    counts = moves_itself(main, stack) or helped(evidence, main, stack)
+    counts = moves_itself(main, stack) or helped(case, main, stack)
     moved = [one for one in (main, *below) if gets_on(one) or moves(one)] if counts else []
     told = _movement(moved, main)
     if what in (WAITING, STARTING):
-        told = f"workers: {_workers(evidence, below)}" if below else told
-    parts = [_before_the_first(evidence, main) + " ".join(words), told, _fed(evidence, main), _gpus(evidence, main)]
+        told = f"workers: {_workers(case, below)}" if below else told
+    parts = [_before_the_first(case, main) + " ".join(words), told, _fed(case, main), _gpus(case, main)]
     return "; ".join(part for part in parts if part)
 
 
-def _before_the_first(evidence: Evidence, main: Seen) -> str:
+def _before_the_first(case: Case, main: Seen) -> str:
     """A busy processor and an idle GPU are the normal picture of a run that has not begun to train."""
-    process = recorded(evidence, main)
+    process = recorded(case, main)
     began = process is None or process.optimizer_steps or any(loader.batches for loader in process.loaders)
     return "" if began else "before the first batch: "
 
 
-def _fed(evidence: Evidence, main: Seen) -> str:
+def _fed(case: Case, main: Seen) -> str:
     """Before the first batch: documents read, tokens made, how full the buffer is and when it will be."""
-    process = recorded(evidence, main)
-    return before_first(evidence, process) if process is not None else ""
+    process = recorded(case, main)
+    return before_first(case, process) if process is not None else ""
 
 
-def _gpus(evidence: Evidence, main: Seen) -> str:
+def _gpus(case: Case, main: Seen) -> str:
     """The GPUs whose memory it holds."""
-    own = [one for one in evidence.gpus or () if main.pid in one.processes]
+    own = [one for one in case.gpus or () if main.pid in one.processes]
     return ", ".join(f"GPU {one.number}{_busy(one)} {size(one.processes[main.pid])} held" for one in own)
 
 
@@ -293,11 +292,11 @@ def _movement(moved: list[Seen], main: Seen) -> str:
     return ", ".join(parts)
 
 
-def _workers(evidence: Evidence, below: list[Seen]) -> str:
+def _workers(case: Case, below: list[Seen]) -> str:
     """`2 idle, 1 at ds.py:12 (read)`."""
     told: dict[str, int] = {}
     for one in below:
-        stack = main_stack(evidence, one.pid)
+        stack = main_stack(case, one.pid)
         if one.role == "worker":
             told[_worker(one, stack)] = told.get(_worker(one, stack), 0) + 1
     return ", ".join(f"{count} {what}" for what, count in told.items())

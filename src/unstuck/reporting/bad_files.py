@@ -6,19 +6,19 @@ from math import inf
 
 import msgspec
 
+from ..analysis.case import Case
 from ..analysis.data_files import Bad, Loss, absent, bad, losses
-from ..evidence import Evidence
 from ..report import BadFile
 
 
-def bad_files(evidence: Evidence) -> list[BadFile]:
+def bad_files(case: Case) -> list[BadFile]:
     """By what is lost. Where that is not known, a file of which nothing can be had comes first."""
-    data = evidence.data
+    data = case.data
     if data is None:
         return []
-    found = bad(evidence, *{kind for file in data.files for kind in file.counts})
-    gone = dict.fromkeys(data.absent) | {listed.path: listed.samples for listed in absent(evidence)}
-    damaged = sorted(zip(found, losses(evidence, found), strict=True), key=lambda pair: -_weight(*pair))
+    found = bad(case, *{kind for file in data.files for kind in file.counts})
+    gone = dict.fromkeys(data.absent) | {listed.path: listed.samples for listed in absent(case)}
+    damaged = sorted(zip(found, losses(case, found), strict=True), key=lambda pair: -_weight(*pair))
     return [BadFile(path, lost=samples, of=samples) for path, samples in gone.items()] + [
         _damaged(file, loss) for file, loss in damaged
     ]

@@ -10,13 +10,13 @@ from typing import NamedTuple
 
 import msgspec
 
-from ..analysis.case import training_loaders
+from ..analysis.case import Case
 from ..analysis.cpu_contention import fair_waiting
 from ..analysis.glances import Writing, own_waiting, writing
 from ..analysis.gpu import GPU_BUSY, GPU_IDLE, gpu_use, samples_of
 from ..analysis.loading import fetching, waiting
 from ..analysis.time_use import Loop, loops
-from ..evidence import Evidence, Sample
+from ..evidence import Sample
 from ..evidence.basics import Place
 from ..evidence.loader import FIRST_BATCH, LOGGER, OTHER_LOADER, VALIDATION, Gap, Loader, Part
 from ..evidence.process import Process
@@ -51,39 +51,39 @@ class Shares(NamedTuple):
     gpu: float | None
 
 
-def bottleneck(evidence: Evidence) -> Bottleneck | None:
+def bottleneck(case: Case) -> Bottleneck | None:
     """Of the loader that was looped over longest, of those that were trained on if it is known of any."""
-    found = training_loaders(evidence) or [
-        (main, loader) for main in evidence.mains() for loader in main.loaders if loader.batches
+    found = case.training_loaders or [
+        (main, loader) for main in case.mains for loader in main.loaders if loader.batches
     ]
     if not found:
-        return _sampled(evidence)
-    if evidence.stall is not None:
+        return _sampled(case)
+    if case.stall is not None:
         return Bottleneck(UNKNOWN, "The run stands still: what its limit was before does not matter now.")
     main, loader = max(found, key=lambda one: waiting(one[1]).looped)
-    loop = _of_loop(evidence, main, loader)
+    loop = _of_loop(case, main, loader)
     if loop.answer in (DATA, BETWEEN):
         return loop
-    return _of_start(evidence, main, loader) or loop
+    return _of_start(case, main, loader) or loop
 
 
-def _of_start(evidence: Evidence, main: Process, loader: Loader) -> Bottleneck | None:
+def _of_start(case: Case, main: Process, loader: Loader) -> Bottleneck | None:
     begun, lasted = loader.first_at, main.last_sign - main.opened
     if begun is None or lasted < A_WHILE or begun - main.opened < START * lasted:
         return None
-    most = max((one for one in of_process(evidence, main)), key=lambda one: one.seconds, default=None)
+    most = max((one for one in of_process(case, main)), key=lambda one: one.seconds, default=None)
     what = f", {duration(most.seconds)} of it {most.name}" if most is not None and most.seconds >= LONG else ""
     text = f"Most of the time went into starting: the first batch came after {duration(begun - main.opened)}{what}."
-    return Bottleneck(STARTING_UP, text, seen=_seen(evidence, main))
+    return Bottleneck(STARTING_UP, text, seen=_seen(case, main))
 
 
-def _of_loop(evidence: Evidence, main: Process, loader: Loader) -> Bottleneck:
-    waited = fair_waiting(evidence, main, loader)
+def _of_loop(case: Case, main: Process, loader: Loader) -> Bottleneck:
+    waited = fair_waiting(case, main, loader)
     if waited.steps < BATCHES or waited.lasted < A_WHILE:
         return Bottleneck(UNKNOWN, f"Too short to tell: {many(waited.steps, 'step')} in {duration(waited.lasted)}.")
-    gpu = gpu_use(evidence, main)
-    shares = Shares(waited.share, *_between(evidence, main, loader, waited.lasted), gpu.busy)
-    spare = _spare(evidence, main, loader, waited.lasted) if shares.waiting < LITTLE else 0
+    gpu = gpu_use(case, main)
+    shares = Shares(waited.share, *_between(case, main, loader, waited.lasted), gpu.busy)
+    spare = _spare(case, main, loader, waited.lasted) if shares.waiting < LITTLE else 0
     answer = _answer(shares)
     text = _text(answer, shares, spare, loader.num_workers)
     if answer == DATA and gpu.unknown:  # the body of a loop may only launch what a GPU is then busy with
@@ -98,7 +98,7 @@ def _of_loop(evidence: Evidence, main: Process, loader: Loader) -> Bottleneck:
         between=round(shares.between, 4),
         gpu=None if shares.gpu is None else round(shares.gpu, 3),
         spare_workers=spare,
-        seen=_seen(evidence, main),
+        seen=_seen(case, main),
     )
 
 
@@ -128,16 +128,16 @@ def _text(answer: str, shares: Shares, spare: int, workers: int) -> str:
     return f"No single limit: {waited}, {percent(shares.between)} goes into what happens between steps."
 
 
-def _between(evidence: Evidence, main: Process, loader: Loader, looped: float) -> tuple[float, Part | None]:
+def _between(case: Case, main: Process, loader: Loader, looped: float) -> tuple[float, Part | None]:
     """Share of the time from batch to batch, and what most of it was. Validation is what was asked for, and no loss."""
     bodies, told = loader.bodies.total, loader.between_of.total
     scale = bodies / told if told else 1.0  # the recording has details of the newest only
     parts = [msgspec.structs.replace(one, seconds=one.seconds * scale) for one in _lost(loader.between)]
     long = max(LONG, TIMES * loader.between_of.p50)
-    parts += _waits(evidence, main, [one for one in loader.gaps if one.seconds >= long])
+    parts += _waits(case, main, [one for one in loader.gaps if one.seconds >= long])
     parts += [one for gap in loader.boundaries for one in _lost(gap.parts)]
-    parts += _waits(evidence, main, loader.boundaries)
-    parts += [_printing(one, bodies) for one in writing(evidence) if one.main is main]
+    parts += _waits(case, main, loader.boundaries)
+    parts += [_printing(one, bodies) for one in writing(case) if one.main is main]
     whole = looped + sum(one.seconds for one in loader.boundaries)
     added: dict[tuple[str, str, Place | None], float] = {}
     for one in parts:
@@ -153,8 +153,8 @@ def _lost(parts: list[Part]) -> list[Part]:
     return [one for one in parts if one.what not in (VALIDATION, OTHER_LOADER, FIRST_BATCH)]
 
 
-def _waits(evidence: Evidence, main: Process, gaps: list[Gap]) -> list[Part]:
-    found = own_waiting(evidence, main, gaps)
+def _waits(case: Case, main: Process, gaps: list[Gap]) -> list[Part]:
+    found = own_waiting(case, main, gaps)
     return [] if found is None else [found]
 
 
@@ -162,9 +162,9 @@ def _printing(one: Writing, bodies: float) -> Part:
     return Part(LOGGER, f"waiting until {one.target} takes what is written", one.share * bodies, where=one.where)
 
 
-def _spare(evidence: Evidence, main: Process, loader: Loader, looped: float) -> int:
+def _spare(case: Case, main: Process, loader: Loader, looped: float) -> int:
     """Workers that the loading would not have needed, by how long all of them together worked."""
-    found = fetching(evidence, main, loader)
+    found = fetching(case, main, loader)
     worked = sum(one.fetches.total + one.handovers.total for one in found)
     idle = sum(one.idle.total for one in found)
     if loader.num_workers < SPARE + 1 or not worked or idle < RESTS * (worked + idle):
@@ -172,10 +172,10 @@ def _spare(evidence: Evidence, main: Process, loader: Loader, looped: float) -> 
     return max(loader.num_workers - ceil(worked / looped) - SPARE, 0)
 
 
-def _seen(evidence: Evidence, main: Process) -> list[str]:
+def _seen(case: Case, main: Process) -> list[str]:
     """Processors, disk and pressure, as far as they were sampled."""
-    samples, found = samples_of(evidence, main), []
-    cpus = next((one.cpus for one in evidence.host or () if one.node == main.node), 0)
+    samples, found = samples_of(case, main), []
+    cpus = next((one.cpus for one in case.host or () if one.node == main.node), 0)
     used = [sum(one.cpu or 0.0 for one in sample.processes) for sample in samples if _close(sample)]
     times = [sample.at for sample in samples if _close(sample)]
     if len(used) > 1 and times[-1] > times[0]:
@@ -191,9 +191,9 @@ def _close(sample: Sample) -> bool:
     return any(one.cpu is not None for one in sample.processes)
 
 
-def _sampled(evidence: Evidence) -> Bottleneck | None:
+def _sampled(case: Case) -> Bottleneck | None:
     """Of a run that nobody recorded, by the samples of its stacks."""
-    found = [one for one in loops(evidence) if one.gets_on]
+    found = [one for one in loops(case) if one.gets_on]
     if not found:
         return None
     loop: Loop = max(found, key=lambda one: one.looked)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from ..analysis.case import newest_loader
+from ..analysis.case import Case
 from ..analysis.loading import lasted
 from ..analysis.progress import DEVICE, PERSON, SERVER, STORAGE, Standstill, moves_itself, nothing_of_it, standstills
 from ..analysis.side_work import library, without_wandb
 from ..analysis.stacks import GPU, OWN
 from ..analysis.standstill import main_stack, recorded, waits_in
-from ..evidence import Evidence
 from ..evidence.finding import Finding, Symptom
 from ..evidence.frameworks import Framework
 from ..evidence.loader import CALLBACK, LOGGER, SYNCHRONIZE, Call, Loader
@@ -18,9 +17,9 @@ from ..wording.text import duration, many, percent, short, who
 # A run in half a sentence: how much it did.
 
 
-def summary(evidence: Evidence) -> str:
+def summary(case: Case) -> str:
     """Of the rank that looped longest. Empty: none did."""
-    mains = [one for one in evidence.mains() if any(loader.batches for loader in one.loaders)]
+    mains = [one for one in case.mains if any(loader.batches for loader in one.loaders)]
     if not mains:
         return ""
     longest = max(mains, key=lambda one: (one.optimizer_steps > 0, sum(map(_looped, _loops(one)))))
@@ -55,13 +54,13 @@ BOUNDARIES = (  # rules about what lies between two epochs
 AT_ENDS = ("on_train_epoch_end", "training_epoch_end", "on_validation_epoch_end", "on_validation_end")
 
 
-def cleared(evidence: Evidence, roots: list[Finding]) -> list[str]:
+def cleared(case: Case, roots: list[Finding]) -> list[str]:
     """Of the first rank that has a trainer. Nothing is said while a hook goes on, or where they took long.
 
     And only where somebody would suspect them: of a run that stands, or loses its time, between two epochs.
     """
     lost = any(one.rule in BOUNDARIES for one in roots)
-    for main in evidence.mains():
+    for main in case.mains:
         trains = [one for one in main.frameworks if one.what in ("fit", "train")]
         if trains:
             return _lines(main, trains[-1]) if lost or (main.alive and _between_epochs(main)) else []
@@ -69,7 +68,7 @@ def cleared(evidence: Evidence, roots: list[Finding]) -> list[str]:
 
 
 def _between_epochs(main: Process) -> bool:
-    newest = newest_loader(main)
+    newest = main.newest_loader
     return newest is not None and (newest.now == BETWEEN or not newest.pass_batches)
 
 
@@ -106,33 +105,33 @@ ENOUGH = 10  # calls
 APART = ("wandb.init", "wandb.finish")  # before and after training
 
 
-def acquitted(evidence: Evidence, findings: list[Finding]) -> list[str]:
+def acquitted(case: Case, findings: list[Finding]) -> list[str]:
     """Of a run that is slow or stuck for another reason, or for none that is known."""
     roots = [one for one in findings if one.role == "root"]
     holds = any(one.symptom in (Symptom.SLOW.value, Symptom.STUCK.value) for one in roots)
-    if not (holds or standstills(evidence)):
+    if not (holds or standstills(case)):
         return []
     blamed = {one.subject.kind for one in roots if one.subject is not None}
-    hooks = cleared(evidence, roots) if "callback" not in blamed else []
-    return hooks + (_loggers(evidence) if "logger" not in blamed else [])
+    hooks = cleared(case, roots) if "callback" not in blamed else []
+    return hooks + (_loggers(case) if "logger" not in blamed else [])
 
 
-def _loggers(evidence: Evidence) -> list[str]:
+def _loggers(case: Case) -> list[str]:
     """One line for each library."""
     found: dict[str, str] = {}
-    for main in evidence.mains():
+    for main in case.mains:
         calls: dict[str, list[Call]] = {}
         for one in main.calls:
             if one.what == LOGGER and one.name not in APART:
                 calls.setdefault(library(one.name), []).append(one)
         for name, own in calls.items():
-            line = _calls_line(evidence, main, name, own)
+            line = _calls_line(case, main, name, own)
             if line:
                 found.setdefault(name, line)
     return list(found.values())
 
 
-def _calls_line(evidence: Evidence, main: Process, name: str, calls: list[Call]) -> str:
+def _calls_line(case: Case, main: Process, name: str, calls: list[Call]) -> str:
     count = sum(one.timing.count for one in calls)
     spent = sum(one.timing.total for one in calls)
     ran = lasted(main)
@@ -144,26 +143,26 @@ def _calls_line(evidence: Evidence, main: Process, name: str, calls: list[Call])
         f"{told} is not the cause: {many(count, 'call')} took {duration(spent / count)} each, {duration(spent)} in all"
     )
     text += f", {percent(spent / ran)} of the run"
-    return f"{text}. To see for yourself: {without_wandb(evidence)}" if name == "wandb" else text
+    return f"{text}. To see for yourself: {without_wandb(case)}" if name == "wandb" else text
 
 
 # A standstill whose cause no rule knows: who is blocked where, for how long, and what would settle it.
 MANY = 4  # ranks that are told one by one
 
 
-def unsettled(evidence: Evidence) -> list[str]:
+def unsettled(case: Case) -> list[str]:
     """One line for each rank without progress, and one on how to find out more; or that nothing of it was seen."""
-    still = standstills(evidence)
+    still = standstills(case)
     if not still:
-        return [one for one in [nothing_of_it(evidence)] if one]
-    told = [_standstill_line(evidence, one) for one in still[:MANY]]
+        return [one for one in [nothing_of_it(case)] if one]
+    told = [_standstill_line(case, one) for one in still[:MANY]]
     told += [f"{len(still) - MANY} more ranks make no progress"] if len(still) > MANY else []
-    return [*told, f"To settle it: {_how(still[0], known=recorded(evidence, still[0].seen) is not None)}."]
+    return [*told, f"To settle it: {_how(still[0], known=recorded(case, still[0].seen) is not None)}."]
 
 
-def _standstill_line(evidence: Evidence, one: Standstill) -> str:
+def _standstill_line(case: Case, one: Standstill) -> str:
     name = who(one.seen)[:1].upper() + who(one.seen)[1:]
-    stack = main_stack(evidence, one.seen.pid)
+    stack = main_stack(case, one.seen.pid)
     spins = stack is not None and moves_itself(one.seen, stack)
     inside = "computing, with nothing to show for it" if spins else waits_in(one.seen.main_task)
     what = inside if one.doing == OWN else one.doing if one.doing == GPU else f"{one.doing}, {inside}"

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from ..analysis.case import host_of
+from ..analysis.case import Case
 from ..analysis.first_batch import ABOUT_TO, WAITS, feeding, on_the_way
 from ..analysis.loading import worker_start
 from ..analysis.passes import in_words, passing_over
-from ..evidence import Evidence
 from ..evidence.loader import COMPILE, Loader, Source
 from ..evidence.process import Process, Step
 from ..wording.text import duration, many, short, size
@@ -35,8 +34,8 @@ class Mark(NamedTuple):
     told: str = ""
 
 
-def timeline(evidence: Evidence) -> list[Step]:
-    return [step for main in evidence.mains()[:MANY_RANKS] for step in of_process(evidence, main)]
+def timeline(case: Case) -> list[Step]:
+    return [step for main in case.mains[:MANY_RANKS] for step in of_process(case, main)]
 
 
 def way_to_first_step(step: Step) -> str:
@@ -52,8 +51,8 @@ def matters(steps: list[Step], ran: float) -> bool:
     return any(one.going_on for one in steps) or (taken >= LONG and taken >= MUCH * ran)
 
 
-def of_process(evidence: Evidence, main: Process) -> Iterator[Step]:
-    marks = sorted(_marks(evidence, main), key=lambda one: one.ended)
+def of_process(case: Case, main: Process) -> Iterator[Step]:
+    marks = sorted(_marks(case, main), key=lambda one: one.ended)
     at = main.started if main.started is not None else main.opened
     for mark in marks:
         began = max(at, mark.began) if mark.began is not None else at
@@ -72,7 +71,7 @@ def of_process(evidence: Evidence, main: Process) -> Iterator[Step]:
         at = max(mark.ended, at)
     given = any(one.batches > 1 for one in main.loaders) and not passing_over(main)
     if main.first_step is None and not main.optimizer_steps and not given:
-        yield from _going_on(evidence, main, at)
+        yield from _going_on(case, main, at)
 
 
 def _usual(mark: Mark, began: float) -> str:
@@ -81,7 +80,7 @@ def _usual(mark: Mark, began: float) -> str:
     return "; ".join(one for one in (mark.told, much) if one)
 
 
-def _marks(evidence: Evidence, main: Process) -> Iterator[Mark]:
+def _marks(case: Case, main: Process) -> Iterator[Mark]:
     if main.imported is not None and main.imported <= main.opened:  # a child that was spawned is recorded later
         yield Mark(IMPORTS, main.started, main.imported, "Python, and all imports up to torch")
     elif main.started is not None:
@@ -95,7 +94,7 @@ def _marks(evidence: Evidence, main: Process) -> Iterator[Mark]:
         yield Mark(MODEL, model.at, model.ended, counted)
     loader = first_loader(main)
     if loader is not None:
-        yield from _loader_marks(evidence, main, loader)
+        yield from _loader_marks(case, main, loader)
     if main.first_step is not None:
         yield Mark(FIRST_STEP, None, main.first_step, f"parameters on {main.device}" if main.device else "")
 
@@ -118,7 +117,7 @@ def first_loader(main: Process) -> Loader | None:
     return min((one for one in main.loaders if one.made is not None), key=lambda one: one.made or 0.0, default=None)
 
 
-def _loader_marks(evidence: Evidence, main: Process, loader: Loader) -> Iterator[Mark]:
+def _loader_marks(case: Case, main: Process, loader: Loader) -> Iterator[Mark]:
     """What the main thread does for it: what workers do beside code of the user's holds nobody up."""
     if loader.made is not None:
         at = f" at {short(loader.created)}" if loader.created else ""
@@ -126,7 +125,7 @@ def _loader_marks(evidence: Evidence, main: Process, loader: Loader) -> Iterator
     made, asked = _iterator_made(loader), _asked(loader)
     if loader.began is None or made is None or asked is None:
         return
-    workers = worker_start(evidence, main, loader)
+    workers = worker_start(case, main, loader)
     apart = asked - made >= APART  # something else was done before a batch was asked for
     ready = asked if workers is None else workers.ready if apart else loader.began + workers.seconds
     if loader.num_workers or made - loader.began >= APART:
@@ -135,7 +134,7 @@ def _loader_marks(evidence: Evidence, main: Process, loader: Loader) -> Iterator
         yield Mark(WORKERS, loader.began, made if apart else max(ready, asked), told)
         if apart and ready - asked >= APART:
             yield Mark(WORKERS, asked, min(ready, loader.first_at or ready), told)
-    sample = _first_sample(evidence, main, loader)
+    sample = _first_sample(case, main, loader)
     if sample is not None and asked < sample <= (loader.first_at or sample):
         yield Mark(FIRST_SAMPLE, max(ready, asked), max(sample, ready))
     if loader.first_at is not None:
@@ -168,8 +167,8 @@ def _started(loader: Loader) -> str:
     return "; ".join(one for one in (workers, sampler) if one)
 
 
-def _first_sample(evidence: Evidence, main: Process, loader: Loader) -> float | None:
-    loading = evidence.workers_of(main, loader) if loader.num_workers else [main]
+def _first_sample(case: Case, main: Process, loader: Loader) -> float | None:
+    loading = case.workers_of(main, loader) if loader.num_workers else [main]
     return min((one.first_sample for one in loading if one.first_sample is not None), default=None)
 
 
@@ -191,17 +190,17 @@ def _source(one: Source) -> str:
     return f"{one.name}: {one.items:,} {'rows' if one.kind == 'rows' else 'documents'}{made}"
 
 
-def _going_on(evidence: Evidence, main: Process, at: float) -> Iterator[Step]:
+def _going_on(case: Case, main: Process, at: float) -> Iterator[Step]:
     """The stretch that the first step has not come out of."""
-    now = max(evidence.looked_at or 0.0, main.last_sign, at) if main.alive else main.ended or main.last_sign
-    name, told = _stands(evidence, main)
+    now = max(case.looked_at or 0.0, main.last_sign, at) if main.alive else main.ended or main.last_sign
+    name, told = _stands(case, main)
     told = "; ".join([*(in_words(one) for one in passing_over(main)), *filter(None, [told])])
     if now > at:
-        moving = "; ".join([told, *_moves(evidence, main)] if told else _moves(evidence, main))
+        moving = "; ".join([told, *_moves(case, main)] if told else _moves(case, main))
         yield Step(main.rank, name, at, round(now - at, 3), going_on=main.alive, told=moving)
 
 
-def _stands(evidence: Evidence, main: Process) -> tuple[str, str]:
+def _stands(case: Case, main: Process) -> tuple[str, str]:
     loader = first_loader(main)
     if main.started is not None and main.imported is None and main.threads_at_fork is None and not main.loaders:
         return IMPORTS, ""
@@ -211,23 +210,23 @@ def _stands(evidence: Evidence, main: Process) -> tuple[str, str]:
         return FIRST_STEP, ""
     if _iterator_made(loader) is None:
         return WORKERS, _started(loader)
-    sample = _first_sample(evidence, main, loader)
-    return (FIRST_SAMPLE if sample is None else FIRST_BATCH), _loaded(evidence, main, loader)
+    sample = _first_sample(case, main, loader)
+    return (FIRST_SAMPLE if sample is None else FIRST_BATCH), _loaded(case, main, loader)
 
 
-def _loaded(evidence: Evidence, main: Process, loader: Loader) -> str:
+def _loaded(case: Case, main: Process, loader: Loader) -> str:
     """They are counted with each batch."""
-    loading = evidence.workers_of(main, loader) if loader.num_workers else [main]
+    loading = case.workers_of(main, loader) if loader.num_workers else [main]
     samples = sum(one.samples for process in loading for one in process.fetching)
     if not samples and any(one.first_sample is not None for one in loading):
         return "samples come, but no batch is complete"
     return f"{many(samples, 'sample')} loaded so far"
 
 
-def _moves(evidence: Evidence, main: Process) -> list[str]:
+def _moves(case: Case, main: Process) -> list[str]:
     """Counters that tell a slow start from one that stands: what was told, read and computed meanwhile."""
-    told = on_the_way(feeding(evidence, main))
-    host = host_of(evidence, main)
+    told = on_the_way(feeding(case, main))
+    host = case.host_of(main)
     seen = [one for sample in (host.samples if host else ()) for one in sample.processes if one.pid == main.pid]
     read = [one.read for one in seen if one.read is not None]
     cpu = [one.cpu for one in seen if one.cpu is not None]

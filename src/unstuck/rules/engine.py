@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import msgspec
 
+from ..analysis.case import Case
 from ..evidence import Evidence
 from ..evidence.finding import Finding, Symptom
 from .discovery import all_rules
 from .rule import ANYTHING, Judgement, Rule
 
 
-def judge(evidence: Evidence) -> list[Judgement]:
-    return [judge_one(rule, evidence) for rule in all_rules().values()]
+def judge(case: Case) -> list[Judgement]:
+    return [judge_one(rule, case) for rule in all_rules().values()]
 
 
-def judge_one(rule: Rule, evidence: Evidence) -> Judgement:
+def judge_one(rule: Rule, case: Case) -> Judgement:
     """found, clear, unknown (a section it needs was not looked at) or broken (it raised; nothing else suffers)."""
-    missing = [needed.replace("|", " or ") for needed in rule.needs if not _looked_at(needed, evidence)]
+    missing = [needed.replace("|", " or ") for needed in rule.needs if not _looked_at(needed, case)]
     if missing:
         return Judgement(rule.name, "unknown", missing=missing)
     try:
@@ -27,16 +28,16 @@ def judge_one(rule: Rule, evidence: Evidence) -> Judgement:
                 symptom=finding.symptom or rule.explains.value,
                 certainty=finding.certainty or rule.certainty.value,
             )
-            for finding in rule.check(evidence)
+            for finding in rule.check(case)
         ]
     except Exception as error:  # noqa: BLE001  (any bug of one rule is that rule's verdict)
         return Judgement(rule.name, "broken", error=f"{type(error).__name__}: {error}")
     return Judgement(rule.name, "found" if findings else "clear", findings=findings)
 
 
-def _looked_at(needed: str, evidence: Evidence) -> bool:
+def _looked_at(needed: str, case: Case) -> bool:
     """A section, or one of several: `recording|samples`."""
-    return any(getattr(evidence, section) is not None for section in needed.split("|"))
+    return any(getattr(case, section) is not None for section in needed.split("|"))
 
 
 def tried(evidence: Evidence) -> list[Judgement]:

@@ -7,10 +7,10 @@ from typing import Literal
 
 import msgspec
 
-from ..evidence import Evidence
+from ..analysis.case import Case
 from ..evidence.finding import Certainty, Finding, Symptom
 
-Check = Callable[[Evidence], Iterator[Finding]]
+Check = Callable[[Case], Iterator[Finding]]
 ANYTHING = "*"
 Verdict = Literal["found", "clear", "unknown", "broken"]
 

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple, Protocol
 
 import msgspec
 
+from ..analysis.case import Case
 from ..errors import UserError
 from ..evidence.basics import Place
 from ..evidence.loader import Loader
@@ -168,5 +169,5 @@ def _created(outcome: Outcome) -> Place | None:
     report = outcome.report
     if report is None or report.evidence is None or isinstance(report.evidence, str):
         return None
-    made = [loader.created for main in report.evidence.mains() for loader in main.loaders]
+    made = [loader.created for main in Case(report.evidence).mains for loader in main.loaders]
     return next((one for one in made if one is not None), None)

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from ..analysis.case import Case
 from ..diagnose import gather
 from ..errors import UserError
 from ..evidence.loader import Loader
@@ -55,7 +56,7 @@ def step_of(folder: Path) -> Step:
     """The time that the loop of a recorded run takes with a batch, of the loader that trains."""
     if not folder.is_dir():
         raise UserError(f"{folder} is no run folder", "name one of unstuck-runs/, or give --step-ms")
-    loaders = [one for main in gather(folder).mains() for one in main.loaders if one.bodies.count]
+    loaders = [one for main in Case(gather(folder)).mains for one in main.loaders if one.bodies.count]
     if not loaders:
         raise UserError(f"{folder} has no loop over a loader", "give --step-ms, the milliseconds of a training step")
     chosen = max(loaders, key=lambda one: (one.optimizer_steps, one.batches))

@@ -57,7 +57,11 @@ def in_words_of(process: Process, plain: str, *, lightning: str = "", transforme
 
 def trainer_of(evidence: Evidence) -> str:
     """The trainer that runs this run's loop, in words. Empty: there is none."""
-    known = [found for one in evidence.mains() if (found := framework_of(one)) is not None]
+    known = [
+        found
+        for process in evidence.recording or ()
+        if process.role == "main" and (found := framework_of(process)) is not None
+    ]
     return in_words(known[0]) if known else ""
 
 

@@ -27,9 +27,8 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 
-from ...analysis.case import user_line
+from ...analysis.case import Case, user_line
 from ...analysis.side_work import DISK, FILES, LIMIT, QUOTA, TEXTS, refused, says_why, usual_size, without_room
-from ...evidence import Evidence
 from ...evidence.finding import Certainty, Finding, Remedy, Subject, Symptom
 from ...evidence.process import Failure, Process, Saved
 from ...wording.printable import quoted, quoted_line
@@ -45,14 +44,14 @@ SHOWN = 5  # remains, the newest ones
     needs=("recording",),
     outranks=("uncaught-exception", "checkpoint-missing", "rank-crash-cascade", "worker-killed"),
 )
-def check(evidence: Evidence) -> Iterator[Finding]:
-    tried = [(one, process) for process in evidence.mains() for one in process.saved if one.failed]
+def check(case: Case) -> Iterator[Finding]:
+    tried = [(one, process) for process in case.mains for one in process.saved if one.failed]
     found = [(one, process, why) for one, process in tried if (why := refused(one, usual_size(process, one)))]
     for one, process, why in sorted(found, key=lambda found: found[0].at)[-1:]:
         if not _made_up_for(process, one):
             yield _of_save(process, _series(process, one), why)
             return
-    yield from _of_others(evidence)
+    yield from _of_others(case)
 
 
 def _made_up_for(process: Process, failed: Saved) -> bool:
@@ -153,9 +152,9 @@ def _remedy(series: list[Saved], why: str, usual: int | None) -> Remedy:
     return Remedy(f"{room} {keep} Remove what remains {rest}.", commands)
 
 
-def _of_others(evidence: Evidence) -> Iterator[Finding]:
+def _of_others(case: Case) -> Iterator[Finding]:
     """Another writer, whose exception has the system's own words."""
-    for process in evidence.mains():
+    for process in case.mains:
         failure = process.failure
         if failure is None or failure.how != "uncaught" or not without_room(failure):
             continue

@@ -26,9 +26,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ...analysis.case import newest_loader
+from ...analysis.case import Case
 from ...analysis.side_work import last_trained
-from ...evidence import Evidence
 from ...evidence.epochs import VALIDATION
 from ...evidence.finding import Certainty, Finding, Remedy, Subject, Symptom
 from ...evidence.process import Process, Saved
@@ -41,9 +40,9 @@ STEPS = 3  # after a failure: fewer may be what is left of a loop that is being 
 
 
 @rule(explains=Symptom.WRONG, certainty=Certainty.LIKELY, needs=("recording",), behind=(Symptom.CRASHED,))
-def check(evidence: Evidence) -> Iterator[Finding]:
-    in_order = evidence.run.status in (0, None)
-    for process in evidence.mains():
+def check(case: Case) -> Iterator[Finding]:
+    in_order = case.run.status in (0, None)
+    for process in case.mains:
         yield from [
             one for one in (_unsaved(process, in_order=in_order), _cut(process), _gone(process)) if one is not None
         ][:1]
@@ -91,7 +90,7 @@ def _went_on(process: Process, failed: Saved, *, in_order: bool) -> bool:
     failure = process.failure
     if failure is not None and failure.how == "uncaught":
         return False
-    loader = newest_loader(process)
+    loader = process.newest_loader
     far = last_trained(process) > failed.at + failed.seconds and loader is not None and loader.batches >= STEPS
     return far or (in_order and process.ended is not None)
 

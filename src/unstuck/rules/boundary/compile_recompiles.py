@@ -27,8 +27,8 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from ...analysis.case import Case
 from ...analysis.loading import lasted
-from ...evidence import Evidence
 from ...evidence.basics import Place
 from ...evidence.finding import Certainty, Finding, Remedy, Subject, Symptom
 from ...evidence.loader import Compiled
@@ -69,8 +69,8 @@ class Again(NamedTuple):
     needs=("recording",),
     outranks=("epoch-boundary-gap", "straggler-rank"),
 )
-def check(evidence: Evidence) -> Iterator[Finding]:
-    found = [one for process in evidence.mains() for one in _again(process) if _matters(one)]
+def check(case: Case) -> Iterator[Finding]:
+    found = [one for process in case.mains for one in _again(process) if _matters(one)]
     for one in sorted(found, key=lambda one: (-one.limited, -one.seconds))[:1]:
         guard = _guard(one.times[-1].reason)
         ends = ", and torch has given it up: it runs uncompiled since" if one.limited else ""

@@ -28,11 +28,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from ...analysis.case import loader_name
+from ...analysis.case import Case
 from ...analysis.cpu_contention import fair_making, fair_start
 from ...analysis.glances import own_waiting
 from ...analysis.loading import fetching, lasted
-from ...evidence import Evidence
 from ...evidence.basics import Place
 from ...evidence.finding import Certainty, Finding, Remedy, Subject, Symptom
 from ...evidence.loader import ENDING, FIRST_BATCH, OTHER_LOADER, OWN, RANKS, STARTING, VALIDATION, Loader, Part
@@ -72,15 +71,15 @@ class Boundary(NamedTuple):
     ),
     fallback=True,
 )  # fmt: skip
-def check(evidence: Evidence) -> Iterator[Finding]:
-    found = [_boundary(evidence, main, loader) for main in evidence.mains() for loader in main.loaders]
+def check(case: Case) -> Iterator[Finding]:
+    found = [_boundary(case, main, loader) for main in case.mains for loader in main.loaders]
     for one in sorted(found, key=lambda one: -one.seconds)[:1]:
         count, ran = len(one.loader.boundaries), lasted(one.main)
         if count < BOUNDARIES or one.seconds < EACH * count or one.seconds < SHARE * ran:
             continue
         most = one.parts[0]
         yield Finding(
-            cause=f"{percent(one.seconds / ran)} of the run passes between the passes over {loader_name(one.loader)}: "
+            cause=f"{percent(one.seconds / ran)} of the run passes between the passes over {one.loader.name}: "
             f"{duration(one.seconds / count)} each time in {who(one.main)}, most of it {_name(most)}.",
             seen=list(_seen(one, count)),
             remedy=_remedy(one, most),
@@ -89,34 +88,32 @@ def check(evidence: Evidence) -> Iterator[Finding]:
             pid=one.main.pid,
             onset_s=one.loader.boundaries[0].at,
             where=most.where or one.loader.created,
-            subject=Subject("loader", loader_name(one.loader)),
+            subject=Subject("loader", one.loader.name),
         )
 
 
-def _boundary(evidence: Evidence, main: Process, loader: Loader) -> Boundary:
+def _boundary(case: Case, main: Process, loader: Loader) -> Boundary:
     found: dict[tuple[str, str, Place | None], float] = {}
     for part in [one for gap in loader.boundaries for one in gap.parts if one.what not in NOT_LOST]:
-        lost = _lost(evidence, main, loader, part) - (
-            _anyway(evidence, main, loader) if part.what == FIRST_BATCH else 0.0
-        )
+        lost = _lost(case, main, loader, part) - (_anyway(case, main, loader) if part.what == FIRST_BATCH else 0.0)
         key = part.what, part.name, part.where
         found[key] = found.get(key, 0.0) + max(lost, 0.0)
     parts = [Part(what, name, seconds, where=where) for (what, name, where), seconds in found.items() if seconds]
-    own = own_waiting(evidence, main, loader.boundaries)
+    own = own_waiting(case, main, loader.boundaries)
     parts += [own] if own is not None else []
     return Boundary(main, loader, sorted(parts, key=lambda one: -one.seconds))
 
 
-def _lost(evidence: Evidence, main: Process, loader: Loader, part: Part) -> float:
+def _lost(case: Case, main: Process, loader: Loader, part: Part) -> float:
     """Workers that are slow to start and to end because other programs have the CPU cores lose nothing here."""
     if part.what in (STARTING, ENDING):
-        return fair_making(evidence, main, loader, part.seconds)
-    return fair_start(evidence, main, loader, part.seconds) if part.what == FIRST_BATCH else part.seconds
+        return fair_making(case, main, loader, part.seconds)
+    return fair_start(case, main, loader, part.seconds) if part.what == FIRST_BATCH else part.seconds
 
 
-def _anyway(evidence: Evidence, main: Process, loader: Loader) -> float:
+def _anyway(case: Case, main: Process, loader: Loader) -> float:
     """What the first batch takes by itself: of a stream that is begun anew, all of it."""
-    loads = fetching(evidence, main, loader)
+    loads = fetching(case, main, loader)
     if loader.iterable or not loads:
         return float("inf")
     return max(one.fetches.longest for one in loads)

@@ -29,9 +29,9 @@ import math
 from collections.abc import Iterator
 from itertools import pairwise
 
+from ...analysis.case import Case
 from ...analysis.glances import glances_of, lines_of
 from ...analysis.loading import lasted
-from ...evidence import Evidence
 from ...evidence.basics import Place
 from ...evidence.finding import Certainty, Finding, Remedy, Symptom
 from ...evidence.loader import COLLECTION, Call, Gap, Loader
@@ -53,15 +53,15 @@ LOOKS = 2  # that met the training at the same line in such a pause: one alone m
     needs=("recording",),
     outranks=("dataloader-bound", "epoch-boundary-gap", "straggler-rank", "logger-in-hot-loop"),
 )
-def check(evidence: Evidence) -> Iterator[Finding]:
-    for process in sorted(evidence.mains(), key=lambda one: -one.collecting.total)[:1]:
+def check(case: Case) -> Iterator[Finding]:
+    for process in sorted(case.mains, key=lambda one: -one.collecting.total)[:1]:
         ran, took = lasted(process), process.collecting
         if took.count < TIMES or took.total - took.longest < max(SECONDS, SHARE * ran):  # one alone may be set-up
             continue
         batches = sum(loader.batches for loader in process.loaders)
         asked = _asked(process)
         every = _every(process, batches) if asked is None else max(round(batches / asked.timing.count), 1)
-        where = asked.where if asked is not None else _asked_at(evidence, process) if every else None
+        where = asked.where if asked is not None else _asked_at(case, process) if every else None
         yield Finding(
             cause=f"{percent(took.total / ran)} of the run goes into collecting garbage: {who(process)} stood still "
             f"{many(took.count, 'time')} for it, {duration(took.mean)} each time.",
@@ -104,10 +104,10 @@ def _paused(loader: Loader) -> list[Gap]:
     ]
 
 
-def _asked_at(evidence: Evidence, process: Process) -> Place | None:
+def _asked_at(case: Case, process: Process) -> Place | None:
     """Where most looks in such pauses met it."""
     gaps = [gap for loader in process.loaders for gap in _paused(loader)]
-    lines = lines_of([one for gap in gaps for one in glances_of(evidence, process, gap.at, gap.at + gap.seconds)])
+    lines = lines_of([one for gap in gaps for one in glances_of(case, process, gap.at, gap.at + gap.seconds)])
     met = sum(count for _, count in lines)
     return lines[0][0] if lines and lines[0][1] >= LOOKS and 2 * lines[0][1] > met else None
 

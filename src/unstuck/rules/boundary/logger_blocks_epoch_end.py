@@ -25,10 +25,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from ...analysis.case import loader_name, newest_loader
+from ...analysis.case import Case
 from ...analysis.loading import lasted
 from ...analysis.side_work import LOGGING, HungCall, at_boundaries, hung_calls, library, modes, sites, without_wandb
-from ...evidence import Evidence
 from ...evidence.finding import Certainty, Finding, Remedy, Subject, Symptom
 from ...evidence.loader import Loader, Part
 from ...evidence.process import Process
@@ -62,15 +61,15 @@ class Boundaries(NamedTuple):
         "collective-timeout", "rank0-only-collective", "main-killed",
     ),
 )  # fmt: skip
-def check(evidence: Evidence) -> Iterator[Finding]:
-    stuck = next((one for one in hung_calls(evidence) if _between(one)), None)
+def check(case: Case) -> Iterator[Finding]:
+    stuck = next((one for one in hung_calls(case) if _between(one)), None)
     if stuck is not None:
-        yield _stands(evidence, stuck)
+        yield _stands(case, stuck)
         return
-    found = [one for main in evidence.mains() for loader in main.loaders if (one := _boundaries(main, loader))]
+    found = [one for main in case.mains for loader in main.loaders if (one := _boundaries(main, loader))]
     slow = [one for one in found if one.seconds / one.passes >= EACH and one.seconds >= SHARE * lasted(one.main)]
     if slow:
-        yield _slow(evidence, max(slow, key=lambda one: one.seconds))
+        yield _slow(case, max(slow, key=lambda one: one.seconds))
 
 
 def _boundaries(main: Process, loader: Loader) -> Boundaries | None:
@@ -92,18 +91,18 @@ def _boundaries(main: Process, loader: Loader) -> Boundaries | None:
 
 
 def _between(one: HungCall) -> bool:
-    loader = newest_loader(one.main)
+    loader = one.main.newest_loader
     return loader is not None and loader.now == BETWEEN and one.call.name not in OWN
 
 
-def _slow(evidence: Evidence, one: Boundaries) -> Finding:
+def _slow(case: Case, one: Boundaries) -> Finding:
     first, each = one.parts[0], one.seconds / one.passes
     spot = f" at {short(first.where)}" if first.where else ""
     who = f" of rank {one.main.rank}" if one.main.rank is not None else ""
     others = f" and {many(len(one.parts) - 1, 'other line')}" if len(one.parts) > 1 else ""
     wandb = any(library(part.name) == "wandb" for part in one.parts)
     return Finding(
-        cause=f"Between two passes over {loader_name(one.loader)}{who} the training waits {duration(each)} for "
+        cause=f"Between two passes over {one.loader.name}{who} the training waits {duration(each)} for "
         f"{first.name}{spot}{others}: {duration(one.seconds)} after {many(one.passes, 'pass')}, "
         f"{percent(one.seconds / max(lasted(one.main), 1e-9))} of the run.",
         seen=[
@@ -116,7 +115,7 @@ def _slow(evidence: Evidence, one: Boundaries) -> Finding:
             "Let a thread send it: logger = unstuck.nonblocking(logger) takes the calls and lets the next epoch begin. "
             "What is large (artifacts, tables, images) can wait until the training is done."
             + (" To prove it, run once without wandb:" if wandb else ""),
-            [without_wandb(evidence)] if wandb else [],
+            [without_wandb(case)] if wandb else [],
         ),
         node=one.main.node,
         rank=one.main.rank,
@@ -126,10 +125,10 @@ def _slow(evidence: Evidence, one: Boundaries) -> Finding:
     )
 
 
-def _stands(evidence: Evidence, one: HungCall) -> Finding:
+def _stands(case: Case, one: HungCall) -> Finding:
     who = f"rank {one.main.rank}" if one.main.rank is not None else "the training"
-    loader = newest_loader(one.main)
-    name = loader_name(loader) if loader is not None else "its loader"
+    loader = one.main.newest_loader
+    name = loader.name if loader is not None else "its loader"
     return Finding(
         cause=f"The next epoch does not begin: after a pass over {name}, {who} has been in {one.call.name}{one.spot} "
         f"for {duration(one.seconds)}, and it does not come back.",
@@ -145,7 +144,7 @@ def _stands(evidence: Evidence, one: HungCall) -> Finding:
         node=one.main.node,
         rank=one.main.rank,
         pid=one.main.pid,
-        onset_s=evidence.stall.since if evidence.stall is not None else None,
+        onset_s=case.stall.since if case.stall is not None else None,
         where=one.where,
         subject=Subject("logger", library(one.call.name) or one.call.name),
         symptom=one.symptom.value,

@@ -28,7 +28,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from math import ceil
 
-from ...analysis.case import loader_name, newest_loader
+from ...analysis.case import Case
 from ...analysis.glances import Writing, writing
 from ...analysis.side_work import (
     HISTOGRAMS,
@@ -47,7 +47,6 @@ from ...analysis.side_work import (
     to_change,
     without_wandb,
 )
-from ...evidence import Evidence
 from ...evidence.finding import Certainty, Finding, Remedy, Subject, Symptom
 from ...wording.settings import in_words_of
 from ...wording.text import duration, many, percent, short
@@ -69,16 +68,16 @@ BODY = "in the loop's body"
     needs=("recording",),
     outranks=("dataloader-bound", "straggler-rank", "stuck-in-user-code", "epoch-boundary-gap", "main-killed"),
 )
-def check(evidence: Evidence) -> Iterator[Finding]:
-    stuck = next((one for one in hung_calls(evidence) if _in_body(one)), None)
+def check(case: Case) -> Iterator[Finding]:
+    stuck = next((one for one in hung_calls(case) if _in_body(one)), None)
     if stuck is not None:
-        yield _stands(evidence, stuck)
+        yield _stands(case, stuck)
         return
-    slow = [one for one in loops(evidence) if _matters(one)]
+    slow = [one for one in loops(case) if _matters(one)]
     if slow:
-        yield _slow(evidence, max(slow, key=lambda one: one.spent))
+        yield _slow(case, max(slow, key=lambda one: one.spent))
     else:
-        yield from (_written(one) for one in list(writing(evidence))[:1])
+        yield from (_written(one) for one in list(writing(case))[:1])
 
 
 def _matters(loop: Loop) -> bool:
@@ -86,14 +85,14 @@ def _matters(loop: Loop) -> bool:
 
 
 def _in_body(one: HungCall) -> bool:
-    loader = newest_loader(one.main)
+    loader = one.main.newest_loader
     return loader is not None and loader.now == BODY and one.call.name not in ("wandb.init", "wandb.finish")
 
 
-def _slow(evidence: Evidence, loop: Loop) -> Finding:
+def _slow(case: Case, loop: Loop) -> Finding:
     first = loop.parts[0]
     batches = epoch(loop.loader) if loop.loader is not None else None
-    over = f" over {loader_name(loop.loader)}" if loop.loader is not None else ""
+    over = f" over {loop.loader.name}" if loop.loader is not None else ""
     cost = ""
     if batches:
         cost = f" An epoch of {many(batches, 'batch')} pays {batches:,} x {duration(loop.each)} = "
@@ -111,7 +110,7 @@ def _slow(evidence: Evidence, loop: Loop) -> Finding:
             f"{many(loop.steps, 'step')} took {duration(loop.looped)}, {duration(loop.rest)} each without that",
             *([modes(loop.main)] if loop.main.loggers else []),
         ],
-        remedy=_remedy(evidence, loop),
+        remedy=_remedy(case, loop),
         node=loop.main.node,
         rank=loop.main.rank,
         pid=loop.main.pid,
@@ -128,14 +127,14 @@ def _aside(loop: Loop) -> Iterator[str]:
         )
 
 
-def _remedy(evidence: Evidence, loop: Loop) -> Remedy:
+def _remedy(case: Case, loop: Loop) -> Remedy:
     kinds: dict[str, float] = {}
     for part in loop.parts:
         kinds[kind_of(part)] = kinds.get(kind_of(part), 0.0) + part.seconds
     kind = max(kinds, key=lambda one: kinds[one])
     # wandb makes images even where it is disabled: that run would prove nothing.
     wandb = kind != MEDIA and "wandb" in {library(one.name) for one in loop.parts}
-    commands = [without_wandb(evidence)] if wandb else []
+    commands = [without_wandb(case)] if wandb else []
     proof = " To prove it, run once without wandb:" if commands else ""
     return Remedy(f"{_advice(kind, loop)}{proof}", commands)
 
@@ -199,7 +198,7 @@ def _advice(kind: str, loop: Loop) -> str:
     )
 
 
-def _stands(evidence: Evidence, one: HungCall) -> Finding:
+def _stands(case: Case, one: HungCall) -> Finding:
     usual = f"; it took {duration(one.call.timing.mean)} on average before" if one.call.timing.count else ""
     who = f"Rank {one.main.rank}" if one.main.rank is not None else "The training"
     return Finding(
@@ -215,7 +214,7 @@ def _stands(evidence: Evidence, one: HungCall) -> Finding:
         node=one.main.node,
         rank=one.main.rank,
         pid=one.main.pid,
-        onset_s=evidence.stall.since if evidence.stall is not None else None,
+        onset_s=case.stall.since if case.stall is not None else None,
         where=one.where,
         subject=Subject("logger", library(one.call.name) or one.call.name),
         symptom=one.symptom.value,

@@ -24,9 +24,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from ...analysis.case import Case
 from ...analysis.loading import lasted
 from ...analysis.side_work import Held, held
-from ...evidence import Evidence
 from ...evidence.finding import Certainty, Finding, Remedy, Subject, Symptom
 from ...evidence.process import Saved
 from ...wording.settings import framework_of, in_words_of
@@ -45,8 +45,8 @@ OFTEN = 1.0  # seconds between two: whoever saves that often has to save less of
     needs=("recording",),
     outranks=("epoch-boundary-gap", "straggler-rank", "dataloader-bound"),
 )
-def check(evidence: Evidence) -> Iterator[Finding]:
-    all_of_them = [held(one) for one in evidence.mains()]
+def check(case: Case) -> Iterator[Finding]:
+    all_of_them = [held(one) for one in case.mains]
     for one in sorted(all_of_them, key=lambda one: -one.seconds)[:1]:
         ran = lasted(one.process)
         if len(one.saves) < TIMES or one.seconds < SECONDS or one.seconds < SHARE * ran:

@@ -23,11 +23,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from ...analysis.case import Case
 from ...analysis.culprits import culprit, state
 from ...analysis.side_work import gets_on, hung_calls, modes
 from ...analysis.stacks import place, user_frame
 from ...analysis.standstill import LONG, descendants, mains
-from ...evidence import Evidence
 from ...evidence.basics import Place
 from ...evidence.finding import Certainty, Finding, Remedy, Subject, Symptom
 from ...evidence.live import Seen, Stack
@@ -49,19 +49,19 @@ SERVICE = "wandb-core"
         "collective-timeout", "rank-crash-cascade", "rank0-only-collective",
     ),
 )  # fmt: skip
-def check(evidence: Evidence) -> Iterator[Finding]:
-    for main in evidence.mains():
-        open_ = [one for one in hung_calls(evidence) if one.main is main and one.call.name == "wandb.finish"]
-        seen = next((one for one in evidence.processes or () if one.pid == main.pid), None)
+def check(case: Case) -> Iterator[Finding]:
+    for main in case.mains:
+        open_ = [one for one in hung_calls(case) if one.main is main and one.call.name == "wandb.finish"]
+        seen = next((one for one in case.processes or () if one.pid == main.pid), None)
         for one in open_:
-            yield _finding(evidence, main, one.seconds, one.where, _service(evidence, seen))
+            yield _finding(case, main, one.seconds, one.where, _service(case, seen))
             return
-    for seen, stack in mains(evidence):
-        stuck = culprit(evidence, seen, stack)
-        waits = evidence.process(seen.node, seen.pid) is None and _finishes(stack) and stuck.seconds >= LONG
-        if waits and not gets_on(evidence, seen):
+    for seen, stack in mains(case):
+        stuck = culprit(case, seen, stack)
+        waits = case.process(seen.node, seen.pid) is None and _finishes(stack) and stuck.seconds >= LONG
+        if waits and not gets_on(case, seen):
             where = place(user_frame(stack.calls))
-            yield _finding(evidence, seen, stuck.seconds, where, [state(stuck), *_service(evidence, seen)])
+            yield _finding(case, seen, stuck.seconds, where, [state(stuck), *_service(case, seen)])
             return
 
 
@@ -69,20 +69,20 @@ def _finishes(stack: Stack) -> bool:
     return any("-packages/wandb/" in one.file and one.name in FINISHING for one in stack.calls)
 
 
-def _cores(evidence: Evidence, seen: Seen) -> list[Seen]:
-    return [one for one in descendants(evidence, seen.pid) if SERVICE in one.name or SERVICE in " ".join(one.command)]
+def _cores(case: Case, seen: Seen) -> list[Seen]:
+    return [one for one in descendants(case, seen.pid) if SERVICE in one.name or SERVICE in " ".join(one.command)]
 
 
-def _service(evidence: Evidence, seen: Seen | None) -> list[str]:
+def _service(case: Case, seen: Seen | None) -> list[str]:
     """What the process that uploads did meanwhile."""
     return [
         f"wandb-core (pid {one.pid}), which uploads, wrote {size(one.written)} in the {duration(one.looked)} it was "
         "looked at"
-        for one in (_cores(evidence, seen) if seen is not None else ())
+        for one in (_cores(case, seen) if seen is not None else ())
     ]
 
 
-def _finding(evidence: Evidence, main: Process | Seen, seconds: float, where: Place | None, told: list[str]) -> Finding:
+def _finding(case: Case, main: Process | Seen, seconds: float, where: Place | None, told: list[str]) -> Finding:
     process = main if isinstance(main, Process) else None
     logger = next((one for one in reversed(process.loggers) if one.name == "wandb"), None) if process else None
     server = f" ({logger.address})" if logger is not None and logger.address else ""
@@ -103,7 +103,7 @@ def _finding(evidence: Evidence, main: Process | Seen, seconds: float, where: Pl
         node=main.node,
         rank=main.rank,
         pid=main.pid,
-        onset_s=evidence.stall.since if evidence.stall is not None else None,
+        onset_s=case.stall.since if case.stall is not None else None,
         where=where,
         subject=Subject("logger", "wandb"),
     )

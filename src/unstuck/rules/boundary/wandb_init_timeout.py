@@ -23,12 +23,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ...analysis.case import user_line
+from ...analysis.case import Case, user_line
 from ...analysis.culprits import culprit, state
 from ...analysis.side_work import hung_calls
 from ...analysis.stacks import place, user_frame
 from ...analysis.standstill import LONG, mains
-from ...evidence import Evidence
 from ...evidence.basics import Place
 from ...evidence.finding import Certainty, Finding, Remedy, Subject, Symptom
 from ...evidence.live import Seen, Stack
@@ -52,20 +51,20 @@ FILES = ("wandb/sdk/wandb_init.py", "wandb/sdk/wandb_login.py")
         "restart-loop",
     ),
 )  # fmt: skip
-def check(evidence: Evidence) -> Iterator[Finding]:
-    for main in evidence.mains():
+def check(case: Case) -> Iterator[Finding]:
+    for main in case.mains:
         failure = _gave_up(main)
         if failure is not None:
-            yield _crashed(evidence, main, failure)
+            yield _crashed(case, main, failure)
             return
-    for one in hung_calls(evidence):
+    for one in hung_calls(case):
         if one.call.name == "wandb.init":
-            yield _waits(evidence, one.main, one.seconds, one.where, [])
+            yield _waits(case, one.main, one.seconds, one.where, [])
             return
-    for seen, stack in mains(evidence):
-        found = culprit(evidence, seen, stack)
-        if evidence.process(seen.node, seen.pid) is None and _begins(stack) and found.seconds >= LONG:
-            yield _waits(evidence, seen, found.seconds, place(user_frame(stack.calls)), [state(found)])
+    for seen, stack in mains(case):
+        found = culprit(case, seen, stack)
+        if case.process(seen.node, seen.pid) is None and _begins(stack) and found.seconds >= LONG:
+            yield _waits(case, seen, found.seconds, place(user_frame(stack.calls)), [state(found)])
             return
 
 
@@ -93,12 +92,12 @@ def _server(main: Process | Seen) -> str:
     return f"the server at {logger.address}" if logger is not None and logger.address else "its server"
 
 
-def _crashed(evidence: Evidence, main: Process, failure: Failure) -> Finding:
+def _crashed(case: Case, main: Process, failure: Failure) -> Finding:
     call = next((one for one in main.calls if one.name == "wandb.init" and one.failed), None)
     where = call.where if call is not None and call.where is not None else user_line(failure)
     tried = f" after {duration(call.timing.longest)}" if call is not None else ""
     return _finding(
-        evidence,
+        case,
         main,
         where,
         f"{_who(main)} ended because wandb.init at {short(where)} could not reach {_server(main)}: it gave up{tried}.",
@@ -107,12 +106,12 @@ def _crashed(evidence: Evidence, main: Process, failure: Failure) -> Finding:
     )
 
 
-def _waits(evidence: Evidence, main: Process | Seen, seconds: float, where: Place | None, told: list[str]) -> Finding:
+def _waits(case: Case, main: Process | Seen, seconds: float, where: Place | None, told: list[str]) -> Finding:
     logger = _logger(main)
     limit = logger.settings.get("init_timeout") if logger is not None else None
     ends = f" It gives up after its init_timeout, {duration(limit)}, with a CommError." if limit else ""
     return _finding(
-        evidence,
+        case,
         main,
         where,
         f"{_who(main)} has not begun to train: wandb.init at {short(where)} has been waiting for {_server(main)} for "
@@ -127,17 +126,17 @@ def _who(main: Process | Seen) -> str:
 
 
 def _finding(
-    evidence: Evidence, main: Process | Seen, where: Place | None, cause: str, told: list[str], symptom: Symptom
+    case: Case, main: Process | Seen, where: Place | None, cause: str, told: list[str], symptom: Symptom
 ) -> Finding:
     logger = _logger(main)
     if logger is not None:
         told.append(f"wandb is {logger.mode}: {logger.address or logger.folder}")
-    others = len(evidence.ranks()) - 1
+    others = len(case.ranks) - 1
     if others > 0:
         waits = "had to wait for it" if symptom == Symptom.CRASHED else "can only wait for it meanwhile"
         told.append(f"{many(others, 'other rank')} {waits}")
     alone = " Let only rank 0 call wandb.init." if others > 0 else ""
-    command = quoted_line(evidence.run.command) or "COMMAND"
+    command = quoted_line(case.run.command) or "COMMAND"
     return Finding(
         cause=cause,
         seen=told,
@@ -149,7 +148,7 @@ def _finding(
         node=main.node,
         rank=main.rank,
         pid=main.pid,
-        onset_s=evidence.stall.since if evidence.stall is not None else None,
+        onset_s=case.stall.since if case.stall is not None else None,
         where=where,
         subject=Subject("logger", "wandb"),
         symptom=symptom.value,

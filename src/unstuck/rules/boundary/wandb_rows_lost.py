@@ -23,7 +23,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ...evidence import Evidence
+from ...analysis.case import Case
 from ...evidence.finding import Certainty, Finding, Remedy, Subject, Symptom
 from ...evidence.loader import Call, Logger
 from ...evidence.process import Process
@@ -35,8 +35,8 @@ SHARE = 0.5  # of the calls without commit: below, most rows are as they were me
 
 
 @rule(explains=Symptom.WRONG, certainty=Certainty.CERTAIN, needs=("recording",))
-def check(evidence: Evidence) -> Iterator[Finding]:
-    for main in evidence.mains():
+def check(case: Case) -> Iterator[Finding]:
+    for main in case.mains:
         for logger in main.loggers:
             if logger.mode != "disabled" and logger.lost >= max(LOST, SHARE * logger.uncommitted):
                 yield _finding(main, logger)

@@ -25,10 +25,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from ...analysis.case import Case
 from ...analysis.data_files import base
 from ...analysis.data_series import Column, is_named, read_by_training
 from ...analysis.data_wording import LINES
-from ...evidence import Evidence
 from ...evidence.data import DataFile, Texts
 from ...evidence.finding import Certainty, Finding, Remedy, Subject, Symptom
 from ...wording.printable import printable, quoted
@@ -56,8 +56,8 @@ class Odd(NamedTuple):
 
 
 @rule(explains=Symptom.WRONG, certainty=Certainty.CERTAIN, needs=("data",))
-def check(evidence: Evidence) -> Iterator[Finding]:
-    column = read_by_training(evidence)
+def check(case: Case) -> Iterator[Finding]:
+    column = read_by_training(case)
     if column is None or column.is_blank:
         return
     for odd in (_nulls(column), _blanks(column), _one_file(column)):

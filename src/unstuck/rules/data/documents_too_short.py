@@ -22,8 +22,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from ...analysis.case import Case
 from ...analysis.data_series import Column, longest
-from ...evidence import Evidence
 from ...evidence.finding import Certainty, Finding, Remedy, Subject, Symptom
 from ...wording.printable import printable
 from ...wording.text import many
@@ -35,9 +35,9 @@ MANY = 10  # documents to a batch: who needs fewer has no such problem, however 
 
 
 @rule(explains=Symptom.SLOW, certainty=Certainty.LIKELY, needs=("data",))
-def check(evidence: Evidence) -> Iterator[Finding]:
-    column = longest(evidence)
-    wanted = evidence.data.asked.batch_tokens if evidence.data is not None else None
+def check(case: Case) -> Iterator[Finding]:
+    column = longest(case)
+    wanted = case.data.asked.batch_tokens if case.data is not None else None
     if column is None or not wanted or column.is_blank or not column.characters:
         return
     tokens = column.characters / (column.documents - column.nulls) / CHARACTERS

@@ -23,9 +23,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from ...analysis.case import Case
 from ...analysis.data_files import Bad, bad, base
 from ...analysis.data_wording import LINES, again, finding, listing, named
-from ...evidence import Evidence
 from ...evidence.data import DataFile
 from ...evidence.finding import Certainty, Finding, Remedy, Subject, Symptom
 from ...wording.printable import printable, quoted
@@ -35,16 +35,16 @@ from . import RAISED, SWALLOWED
 
 
 @rule(explains=Symptom.WRONG, certainty=Certainty.CERTAIN, needs=("data",), outranks=RAISED, behind=SWALLOWED)
-def check(evidence: Evidence) -> Iterator[Finding]:
-    found = bad(evidence, "tar-duplicate")
+def check(case: Case) -> Iterator[Finding]:
+    found = bad(case, "tar-duplicate")
     if found:
-        yield _within(evidence, found)
-    copies = _copies(evidence)
+        yield _within(case, found)
+    copies = _copies(case)
     if copies:
         yield _under_two_names(copies)
 
 
-def _within(evidence: Evidence, found: list[Bad]) -> Finding:
+def _within(case: Case, found: list[Bad]) -> Finding:
     total, name = sum(one.total for one in found), named([one.file for one in found], "archive")
     in_a_row = any(fault.member for one in found for fault in one.faults)  # else a key of its own, further down
     key, has = printable(found[0].first.sample), "has" if len(found) == 1 else "have"
@@ -55,20 +55,20 @@ def _within(evidence: Evidence, found: list[Bad]) -> Finding:
     else:
         cause = f"{name} {has} {total:,} keys a second time, first {key}: training sees these samples twice"
     return finding(
-        evidence,
+        case,
         found,
         f"{cause}.",
         Remedy(
             f"Write {listing([one.file for one in found])} again with every key once.",
-            again(evidence, [one.file for one in found]),
+            again(case, [one.file for one in found]),
         ),
         Symptom.CRASHED.value if in_a_row else "",
     )
 
 
-def _copies(evidence: Evidence) -> list[list[DataFile]]:
+def _copies(case: Case) -> list[list[DataFile]]:
     groups: dict[object, list[DataFile]] = {}
-    for file in evidence.data.files if evidence.data is not None and not evidence.data.of_run else ():
+    for file in case.data.files if case.data is not None and not case.data.of_run else ():
         if file.alike and file.samples and file.whole:
             keys = tuple((one.first, one.at, one.samples) for one in file.groups)
             groups.setdefault((file.alike, file.size, keys), []).append(file)

@@ -21,9 +21,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from ...analysis.case import Case
 from ...analysis.data_files import Bad, bad, cost
 from ...analysis.data_wording import fetch, finding, named
-from ...evidence import Evidence
 from ...evidence.finding import Certainty, Finding, Symptom
 from ..rule import rule
 from . import RAISED, SWALLOWED
@@ -32,18 +32,18 @@ QUIET = ("jsonl", "text", "")  # formats of which an empty file is a valid one
 
 
 @rule(explains=Symptom.WRONG, certainty=Certainty.CERTAIN, needs=("data",), outranks=RAISED, behind=SWALLOWED)
-def check(evidence: Evidence) -> Iterator[Finding]:
-    found = [one for one in bad(evidence, "empty", "no-rows") if one.file.format]
+def check(case: Case) -> Iterator[Finding]:
+    found = [one for one in bad(case, "empty", "no-rows") if one.file.format]
     found.sort(key=_raises, reverse=True)
     if found:
-        loss, loud = cost(evidence, found), _raises(found[0])
+        loss, loud = cost(case, found), _raises(found[0])
         lost = f"; {loss}" if loss else ""
         then = "readers raise" if loud else "training gets nothing of it, without a word"
         yield finding(
-            evidence,
+            case,
             found,
             f"{_what(found)}: {then}{lost}.",
-            fetch(evidence, found),
+            fetch(case, found),
             Symptom.CRASHED.value if loud else "",
         )
 

@@ -21,9 +21,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from ...analysis.case import Case
 from ...analysis.data_files import Bad, bad, cost
 from ...analysis.data_wording import fetch, finding, named
-from ...evidence import Evidence
 from ...evidence.finding import Certainty, Finding, Symptom
 from ...wording.text import many
 from ..rule import rule
@@ -31,11 +31,11 @@ from . import RAISED, SWALLOWED
 
 
 @rule(explains=Symptom.CRASHED, certainty=Certainty.CERTAIN, needs=("data",), outranks=RAISED, behind=SWALLOWED)
-def check(evidence: Evidence) -> Iterator[Finding]:
-    found = bad(evidence, "damaged")
+def check(case: Case) -> Iterator[Finding]:
+    found = bad(case, "damaged")
     if found:
-        what = cost(evidence, found) or found[0].first.what
-        yield finding(evidence, found, f"{_where(found)}: {what}.", fetch(evidence, found))
+        what = cost(case, found) or found[0].first.what
+        yield finding(case, found, f"{_where(found)}: {what}.", fetch(case, found))
 
 
 def _where(found: list[Bad]) -> str:

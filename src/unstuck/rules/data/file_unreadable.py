@@ -19,9 +19,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from ...analysis.case import Case
 from ...analysis.data_files import Bad, bad
 from ...analysis.data_wording import again, finding, listing, named, once_more
-from ...evidence import Evidence
 from ...evidence.finding import Certainty, Finding, Remedy, Symptom
 from ...wording.printable import quoted
 from ..rule import rule
@@ -37,22 +37,22 @@ DIED = "reader-died"
     outranks=(*RAISED, "worker-segfault"),
     behind=SWALLOWED,
 )
-def check(evidence: Evidence) -> Iterator[Finding]:
-    found = bad(evidence, "unreadable", DIED)
+def check(case: Case) -> Iterator[Finding]:
+    found = bad(case, "unreadable", DIED)
     if found:
         name, first = named([one.file for one in found]), found[0].first
-        yield finding(evidence, found, f"{name} cannot be read: {first.what}.", _remedy(evidence, found))
+        yield finding(case, found, f"{name} cannot be read: {first.what}.", _remedy(case, found))
 
 
-def _remedy(evidence: Evidence, found: list[Bad]) -> Remedy:
+def _remedy(case: Case, found: list[Bad]) -> Remedy:
     files, first = [one.file for one in found], quoted(found[0].file.path)
     if found[0].first.kind == DIED:
         return Remedy(
             f"Fetch {listing(files)} again: its content kills the library that reads it, in training as well.",
-            again(evidence, files),
+            again(case, files),
         )
     return Remedy(
         f"Read {listing(files)} once more by hand. If it fails again, look at what the kernel says of the disk or "
         "mount, and fetch the file from another place.",
-        [f"cat {first} > /dev/null", "dmesg | tail", *once_more(evidence, files[0])],
+        [f"cat {first} > /dev/null", "dmesg | tail", *once_more(case, files[0])],
     )

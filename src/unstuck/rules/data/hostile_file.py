@@ -20,9 +20,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from ...analysis.case import Case
 from ...analysis.data_files import bad
 from ...analysis.data_wording import finding, listed_out, listing, named
-from ...evidence import Evidence
 from ...evidence.finding import Certainty, Finding, Remedy, Symptom
 from ...wording.text import many
 from ..rule import rule
@@ -31,19 +31,19 @@ UNPACKED = ' If an archive has to be unpacked, use `tar.extractall(path, filter=
 
 
 @rule(explains=Symptom.WRONG, certainty=Certainty.CERTAIN, needs=("data",))
-def check(evidence: Evidence) -> Iterator[Finding]:
-    found = bad(evidence, "hostile")
-    if found and evidence.data is not None and not evidence.data.of_run:  # no run fails of a name
+def check(case: Case) -> Iterator[Finding]:
+    found = bad(case, "hostile")
+    if found and case.data is not None and not case.data.of_run:  # no run fails of a name
         files, total = [one.file for one in found], sum(one.total for one in found)
         more = f", and {many(total - 1, 'more thing')} of that kind" if total > 1 else ""
         are = "is" if len(found) == 1 else "are"
         yield finding(
-            evidence,
+            case,
             found,
             f"{named(files)} {are} not safe to read: {found[0].first.what}{more}.",
             Remedy(
                 f"Find out where {listing(files)} came from before anything reads or unpacks it."
                 + (UNPACKED if files[0].format == "tar" else ""),
-                listed_out(evidence),
+                listed_out(case),
             ),
         )

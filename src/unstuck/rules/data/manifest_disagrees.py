@@ -23,9 +23,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from ...analysis.case import Case
 from ...analysis.data_files import absent, bad, base, incomplete, listed
 from ...analysis.data_wording import LINES, once_more, place, the_same
-from ...evidence import Evidence
 from ...evidence.data import Data, DataFile, Listed
 from ...evidence.finding import Certainty, Finding, Remedy, Subject, Symptom
 from ...wording.printable import printable, quoted
@@ -43,20 +43,20 @@ class Differs(NamedTuple):
 
 
 @rule(explains=Symptom.WRONG, certainty=Certainty.CERTAIN, needs=("data",))
-def check(evidence: Evidence) -> Iterator[Finding]:
-    data = evidence.data
+def check(case: Case) -> Iterator[Finding]:
+    data = case.data
     if data is None or data.of_run:
         return
-    entries, left_out = listed(evidence), incomplete(evidence)
-    content = {one.file.path for one in bad(evidence, "manifest")}
-    found = [Differs(one.path, "is not there", one.samples or 0, absent=True) for one in absent(evidence)]
+    entries, left_out = listed(case), incomplete(case)
+    content = {one.file.path for one in bad(case, "manifest")}
+    found = [Differs(one.path, "is not there", one.samples or 0, absent=True) for one in absent(case)]
     for file in data.files:
         if file.path not in left_out:
             found += _of_file(file, entries.get(file.path), altered=file.path in content)
     if found:
-        yield _finding(evidence, data, sorted(found, key=lambda one: (not one.absent, -one.samples)))
+        yield _finding(case, data, sorted(found, key=lambda one: (not one.absent, -one.samples)))
     elif data.manifest is not None and not left_out:
-        yield from _total(evidence, data, entries)
+        yield from _total(case, data, entries)
 
 
 def _of_file(file: DataFile, entry: Listed | None, *, altered: bool) -> Iterator[Differs]:
@@ -72,7 +72,7 @@ def _of_file(file: DataFile, entry: Listed | None, *, altered: bool) -> Iterator
         yield Differs(file.path, f"has {many(file.size, 'byte')}, the manifest {entry.size:,}")
 
 
-def _finding(evidence: Evidence, data: Data, found: list[Differs]) -> Finding:
+def _finding(case: Case, data: Data, found: list[Differs]) -> Finding:
     first, count, total = found[0], len(found), len(data.manifest.files) if data.manifest is not None else 0
     name = base(data.manifest.path) if data.manifest is not None else "the manifest"
     of = f" of {total:,}" if total >= count else ""
@@ -88,13 +88,13 @@ def _finding(evidence: Evidence, data: Data, found: list[Differs]) -> Finding:
     return Finding(
         cause=cause,
         seen=[*lines, f"and {many(count - LINES, 'more file')}"] if count > LINES else lines,
-        remedy=_remedy(evidence, data, found),
+        remedy=_remedy(case, data, found),
         subject=Subject("file", first.path),
         symptom=Symptom.CRASHED.value if first.absent else "",
     )
 
 
-def _remedy(evidence: Evidence, data: Data, found: list[Differs]) -> Remedy:
+def _remedy(case: Case, data: Data, found: list[Differs]) -> Remedy:
     files = {one.path: one for one in data.files}
     worst = files.get(found[0].path)
     path = data.manifest.path if data.manifest is not None else "manifest.jsonl"
@@ -102,13 +102,13 @@ def _remedy(evidence: Evidence, data: Data, found: list[Differs]) -> Remedy:
         "If the manifest is right, fetch these files again. If the data is right, write a manifest anew with "
         "--write-manifest, and keep the old one.",
         [
-            *(once_more(evidence, worst) if worst is not None else [f"ls -l {quoted(found[0].path)}"]),
-            f"{the_same(evidence)} --write-manifest {quoted(f'{path}.new')}",
+            *(once_more(case, worst) if worst is not None else [f"ls -l {quoted(found[0].path)}"]),
+            f"{the_same(case)} --write-manifest {quoted(f'{path}.new')}",
         ],
     )
 
 
-def _total(evidence: Evidence, data: Data, entries: dict[str, Listed]) -> Iterator[Finding]:
+def _total(case: Case, data: Data, entries: dict[str, Listed]) -> Iterator[Finding]:
     """Only where all of what it lists was read to its end."""
     manifest = data.manifest
     if manifest is None or manifest.samples is None or len(entries) < len(manifest.files) or data.stopped:
@@ -119,4 +119,4 @@ def _total(evidence: Evidence, data: Data, entries: dict[str, Listed]) -> Iterat
     samples = sum(one.samples or 0 for one in own)
     if samples != manifest.samples:
         what = f"counts {many(manifest.samples, 'sample')}, and {many(len(own), 'file')} have {samples:,}"
-        yield _finding(evidence, data, [Differs(manifest.path, what)])
+        yield _finding(case, data, [Differs(manifest.path, what)])

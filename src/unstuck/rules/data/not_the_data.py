@@ -20,9 +20,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from ...analysis.case import Case
 from ...analysis.data_files import Bad, bad, folder_of
 from ...analysis.data_wording import again, finding, listing, named, once_more
-from ...evidence import Evidence
 from ...evidence.finding import Certainty, Finding, Remedy, Symptom
 from ...wording.printable import quoted
 from ...wording.text import many
@@ -33,27 +33,27 @@ LFS = "Git LFS"
 
 
 @rule(explains=Symptom.CRASHED, certainty=Certainty.CERTAIN, needs=("data",), outranks=RAISED, behind=SWALLOWED)
-def check(evidence: Evidence) -> Iterator[Finding]:
-    found = bad(evidence, "foreign")
+def check(case: Case) -> Iterator[Finding]:
+    found = bad(case, "foreign")
     if found:
         name, are = named([one.file for one in found]), "is" if len(found) == 1 else "are"
         yield finding(
-            evidence,
+            case,
             found,
             f"{name} {are} not the data: {found[0].first.what} ({many(found[0].file.size, 'byte')}).",
-            _remedy(evidence, found),
+            _remedy(case, found),
         )
 
 
-def _remedy(evidence: Evidence, found: list[Bad]) -> Remedy:
+def _remedy(case: Case, found: list[Bad]) -> Remedy:
     files = [one.file for one in found]
     if all(LFS in one.first.what for one in found):
         folder = folder_of(files[0].path) or "."
         return Remedy(
-            "Fetch what the pointers lead to.", [f"git -C {quoted(folder)} lfs pull", *once_more(evidence, files[0])]
+            "Fetch what the pointers lead to.", [f"git -C {quoted(folder)} lfs pull", *once_more(case, files[0])]
         )
     return Remedy(
         f"Read what stands there: it often says why. Then fetch {listing(files)} again, so that an error is an error "
         "(`curl --fail`), with the credentials it asks for.",
-        [f"head -c 400 {quoted(files[0].path)}", *again(evidence, files)],
+        [f"head -c 400 {quoted(files[0].path)}", *again(case, files)],
     )

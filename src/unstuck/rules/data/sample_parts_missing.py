@@ -21,9 +21,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from ...analysis.case import Case
 from ...analysis.data_files import Lacking, archive_series, base, folder_of, incomplete
 from ...analysis.data_wording import LINES
-from ...evidence import Evidence
 from ...evidence.finding import Certainty, Finding, Remedy, Subject, Symptom
 from ...wording.printable import printable, quoted
 from ...wording.text import many
@@ -33,11 +33,11 @@ SERIES = 4  # of which it is told
 
 
 @rule(explains=Symptom.CRASHED, certainty=Certainty.LIKELY, needs=("data",))
-def check(evidence: Evidence) -> Iterator[Finding]:
-    if evidence.data is None or evidence.data.of_run:
+def check(case: Case) -> Iterator[Finding]:
+    if case.data is None or case.data.of_run:
         return
-    damaged = incomplete(evidence)
-    for one in archive_series(file for file in evidence.data.files if file.path not in damaged)[:SERIES]:
+    damaged = incomplete(case)
+    for one in archive_series(file for file in case.data.files if file.path not in damaged)[:SERIES]:
         yield _finding(one.lacking, one.samples)
 
 

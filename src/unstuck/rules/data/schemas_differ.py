@@ -26,9 +26,9 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from ...analysis.case import Case
 from ...analysis.data_files import Series, all_series, base
 from ...analysis.data_wording import LINES, listing
-from ...evidence import Evidence
 from ...evidence.data import DataFile
 from ...evidence.finding import Certainty, Finding, Remedy, Subject, Symptom
 from ...wording.printable import printable, quoted
@@ -60,8 +60,8 @@ class Odd(NamedTuple):
 
 
 @rule(explains=Symptom.CRASHED, certainty=Certainty.CERTAIN, needs=("data",))
-def check(evidence: Evidence) -> Iterator[Finding]:
-    found = [odd for series in all_series(evidence) if (odd := _odd(series)) is not None]
+def check(case: Case) -> Iterator[Finding]:
+    found = [odd for series in all_series(case) if (odd := _odd(series)) is not None]
     if found:
         yield _finding(max(found, key=lambda one: len(one.files)), len(found))
 

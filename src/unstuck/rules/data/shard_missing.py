@@ -22,10 +22,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from ...analysis.case import Case
 from ...analysis.data_files import absent
 from ...analysis.data_series import Gap, gaps
 from ...analysis.data_wording import LINES
-from ...evidence import Evidence
 from ...evidence.finding import Certainty, Finding, Remedy, Subject, Symptom
 from ...wording.printable import printable
 from ...wording.text import many
@@ -33,14 +33,14 @@ from ..rule import rule
 
 
 @rule(explains=Symptom.WRONG, certainty=Certainty.LIKELY, needs=("data",))
-def check(evidence: Evidence) -> Iterator[Finding]:
-    if evidence.data is None or evidence.data.of_run:
+def check(case: Case) -> Iterator[Finding]:
+    if case.data is None or case.data.of_run:
         return
-    holes = gaps(evidence)
-    known = {path for one in holes for path in one.missing} | {one.path for one in absent(evidence)}
-    named = [one for one in evidence.data.absent if one not in known]
+    holes = gaps(case)
+    known = {path for one in holes for path in one.missing} | {one.path for one in absent(case)}
+    named = [one for one in case.data.absent if one not in known]
     if named:
-        yield _named(named, len(evidence.data.files))
+        yield _named(named, len(case.data.files))
     if holes:
         yield _between(holes)
 

@@ -25,10 +25,10 @@ from collections.abc import Callable, Iterator
 from statistics import median
 from typing import NamedTuple
 
+from ...analysis.case import Case
 from ...analysis.data_files import SHARDS, Series, all_series, base, incomplete, listed, pattern_of, plain
 from ...analysis.data_series import counting, following
 from ...analysis.data_wording import LINES, about, the_same
-from ...evidence import Evidence
 from ...evidence.data import DataFile
 from ...evidence.finding import Certainty, Finding, Remedy, Subject, Symptom
 from ...wording.printable import printable
@@ -52,17 +52,17 @@ class Outlier(NamedTuple):
 
 
 @rule(explains=Symptom.WRONG, certainty=Certainty.POSSIBLE, needs=("data",))
-def check(evidence: Evidence) -> Iterator[Finding]:
-    left_out = incomplete(evidence) | _confirmed(evidence)
-    found = [one for series in all_series(evidence) for one in _outliers(series, left_out)]
+def check(case: Case) -> Iterator[Finding]:
+    left_out = incomplete(case) | _confirmed(case)
+    found = [one for series in all_series(case) for one in _outliers(series, left_out)]
     if found:
-        yield _finding(evidence, sorted(found, key=lambda one: one.own / max(one.usual, 1)))
+        yield _finding(case, sorted(found, key=lambda one: one.own / max(one.usual, 1)))
 
 
-def _confirmed(evidence: Evidence) -> set[str]:
+def _confirmed(case: Case) -> set[str]:
     """Files that have what the manifest says."""
-    entries = listed(evidence)
-    files = evidence.data.files if evidence.data is not None else []
+    entries = listed(case)
+    files = case.data.files if case.data is not None else []
     return {one.path for one in files if one.path in entries and entries[one.path].samples == one.samples is not None}
 
 
@@ -96,7 +96,7 @@ def _without_next(series: Series) -> set[str]:
     return {one.path for one in series.files if index is None or following(one.path, index) not in names}
 
 
-def _finding(evidence: Evidence, found: list[Outlier]) -> Finding:
+def _finding(case: Case, found: list[Outlier]) -> Finding:
     one, more = found[0], len(found) - 1
     others = f" (and {many(more, 'other file')} like it)" if more else ""
     side = "far fewer than" if one.own < one.usual else "far more than"
@@ -109,7 +109,7 @@ def _finding(evidence: Evidence, found: list[Outlier]) -> Finding:
         remedy=Remedy(
             f"Compare {printable(one.file.path)} with what it was made of, and write it again if it should be like the "
             "others. If it is meant to be so, a manifest says so for good (--write-manifest, --against).",
-            [f"{the_same(evidence)} --write-manifest manifest.jsonl"],
+            [f"{the_same(case)} --write-manifest manifest.jsonl"],
         ),
         subject=Subject("file", one.file.path),
     )

@@ -22,9 +22,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from ...analysis.case import Case
 from ...analysis.data_files import Bad, bad, base
 from ...analysis.data_wording import again, finding, named
-from ...evidence import Evidence
 from ...evidence.finding import Certainty, Finding, Remedy, Symptom
 from ...wording.printable import printable, quoted
 from ...wording.text import many
@@ -40,25 +40,25 @@ MODES = {"": "", "gzip": "gz", "bzip2": "bz2", "xz": "xz"}
 
 
 @rule(explains=Symptom.WRONG, certainty=Certainty.CERTAIN, needs=("data",), outranks=RAISED, behind=SWALLOWED)
-def check(evidence: Evidence) -> Iterator[Finding]:
-    found = bad(evidence, "tar-apart")
+def check(case: Case) -> Iterator[Finding]:
+    found = bad(case, "tar-apart")
     if found:
         total, name = sum(one.total for one in found), named([one.file for one in found], "archive")
         key = printable(found[0].first.sample)
         yield finding(
-            evidence,
+            case,
             found,
             f"In {name} the parts of {many(total, 'sample')} do not stand together, first those of {key}: webdataset "
             f"makes two incomplete samples of {'it' if total == 1 else 'each'}.",
-            _remedy(evidence, found),
+            _remedy(case, found),
         )
 
 
-def _remedy(evidence: Evidence, found: list[Bad]) -> Remedy:
+def _remedy(case: Case, found: list[Bad]) -> Remedy:
     file, text = found[0].file, "Write these archives again with their members in the order of the keys"
     text += " (`tar --sort=name`, or sort before writing)."
     if file.compression not in MODES:
-        return Remedy(text, again(evidence, [file]))
+        return Remedy(text, again(case, [file]))
     code = SORT.format(MODES[file.compression])
     copy = f"python -c {quoted(code)} {quoted(file.path)} {quoted(f'sorted-{base(file.path)}')}"
-    return Remedy(f"{text} The first command makes a sorted copy of one.", [copy, *again(evidence, [file])])
+    return Remedy(f"{text} The first command makes a sorted copy of one.", [copy, *again(case, [file])])

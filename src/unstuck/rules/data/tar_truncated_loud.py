@@ -22,21 +22,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from ...analysis.case import Case
 from ...analysis.data_files import Bad, bad, cost
 from ...analysis.data_wording import fetch, finding, named
-from ...evidence import Evidence
 from ...evidence.finding import Certainty, Finding, Symptom
 from ..rule import rule
 from . import RAISED, SWALLOWED
 
 
 @rule(explains=Symptom.CRASHED, certainty=Certainty.CERTAIN, needs=("data",), outranks=RAISED, behind=SWALLOWED)
-def check(evidence: Evidence) -> Iterator[Finding]:
-    found = bad(evidence, "tar-cut-data")
+def check(case: Case) -> Iterator[Finding]:
+    found = bad(case, "tar-cut-data")
     if found:
-        loss = cost(evidence, found)
+        loss = cost(case, found)
         lost = f": {loss}" if loss else ", and what stood behind it is lost"
-        yield finding(evidence, found, f"{_where(found)}. Readers raise an error there{lost}.", fetch(evidence, found))
+        yield finding(case, found, f"{_where(found)}. Readers raise an error there{lost}.", fetch(case, found))
 
 
 def _where(found: list[Bad]) -> str:

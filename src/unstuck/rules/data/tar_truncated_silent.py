@@ -24,10 +24,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from ...analysis.case import Case
 from ...analysis.data_files import Bad, bad, cost
 from ...analysis.data_series import long_tails
 from ...analysis.data_wording import fetch, finding, named
-from ...evidence import Evidence
 from ...evidence.data import NO_END
 from ...evidence.finding import Certainty, Finding, Symptom
 from ..rule import rule
@@ -37,11 +37,11 @@ KINDS = ("tar-bad-header", "tar-early-end", "tar-cut-header", NO_END)
 
 
 @rule(explains=Symptom.WRONG, certainty=Certainty.CERTAIN, needs=("data",), outranks=RAISED, behind=SWALLOWED)
-def check(evidence: Evidence) -> Iterator[Finding]:
-    found = [*bad(evidence, *KINDS), *long_tails(evidence)]
+def check(case: Case) -> Iterator[Finding]:
+    found = [*bad(case, *KINDS), *long_tails(case)]
     if found:
-        remedy = fetch(evidence, found, _unseen(found))
-        yield finding(evidence, found, f"{_where(found)}{_lost(evidence, found)}.", remedy)
+        remedy = fetch(case, found, _unseen(found))
+        yield finding(case, found, f"{_where(found)}{_lost(case, found)}.", remedy)
 
 
 def _where(found: list[Bad]) -> str:
@@ -56,8 +56,8 @@ def _where(found: list[Bad]) -> str:
     return f"{name} ends at byte {found[0].file.size:,} {how}"
 
 
-def _lost(evidence: Evidence, found: list[Bad]) -> str:
-    loss = cost(evidence, found)
+def _lost(case: Case, found: list[Bad]) -> str:
+    loss = cost(case, found)
     if not all(one.file.whole for one in found):
         return f": {loss or 'what stood behind it is lost'}"
     if loss:

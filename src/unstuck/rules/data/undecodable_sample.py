@@ -21,9 +21,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from ...analysis.case import Case
 from ...analysis.data_files import Bad, bad
 from ...analysis.data_wording import finding, listed_out, listing, named, once_more
-from ...evidence import Evidence
 from ...evidence.finding import Certainty, Finding, Remedy, Symptom
 from ...wording.text import many
 from ..rule import rule
@@ -31,19 +31,19 @@ from . import RAISED, SWALLOWED
 
 
 @rule(explains=Symptom.CRASHED, certainty=Certainty.CERTAIN, needs=("data",), outranks=RAISED, behind=SWALLOWED)
-def check(evidence: Evidence) -> Iterator[Finding]:
-    found = bad(evidence, "undecodable")
+def check(case: Case) -> Iterator[Finding]:
+    found = bad(case, "undecodable")
     if found:
         total, name = sum(one.total for one in found), named([one.file for one in found])
         yield finding(
-            evidence,
+            case,
             found,
             f"{many(total, 'sample')} of {name} cannot be decoded, first {_which(found[0])}: a loader that does not "
             f"expect it raises there.",
             Remedy(
                 f"Write {listing([one.file for one in found])} again, or leave these samples out: --quarantine writes "
                 "their names, with a filter for the loader.",
-                [*listed_out(evidence), *once_more(evidence, found[0].file)],
+                [*listed_out(case), *once_more(case, found[0].file)],
             ),
         )
 

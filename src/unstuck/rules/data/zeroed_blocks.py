@@ -21,9 +21,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from ...analysis.case import Case
 from ...analysis.data_files import Bad, bad
 from ...analysis.data_wording import fetch, finding, named
-from ...evidence import Evidence
 from ...evidence.finding import Certainty, Finding, Symptom
 from ...wording.text import many
 from ..rule import rule
@@ -33,16 +33,16 @@ TEXTS, TABLES = ("jsonl", "json"), ("parquet", "arrow")
 
 
 @rule(explains=Symptom.WRONG, certainty=Certainty.CERTAIN, needs=("data",), outranks=RAISED, behind=SWALLOWED)
-def check(evidence: Evidence) -> Iterator[Finding]:
-    found = bad(evidence, "zeros")
+def check(case: Case) -> Iterator[Finding]:
+    found = bad(case, "zeros")
     if found:
         name, has = named([one.file for one in found]), "has" if len(found) == 1 else "have"
         yield finding(
-            evidence,
+            case,
             found,
             f"{name} {has} zeros where such data has none, {_first(found)}: a part of it was never written, or was "
             f"lost, and {_lost(found)} not what was written.",
-            fetch(evidence, found),
+            fetch(case, found),
             Symptom.CRASHED.value if _raises(found[0]) else "",
         )
 

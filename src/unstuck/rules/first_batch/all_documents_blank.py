@@ -22,9 +22,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from ...analysis.case import Case
 from ...analysis.data_series import Column, all_blank
 from ...analysis.first_batch import gave_batches
-from ...evidence import Evidence
 from ...evidence.finding import Certainty, Finding, Remedy, Subject, Symptom
 from ...evidence.loader import Source
 from ...evidence.process import Process
@@ -39,16 +39,16 @@ AGAIN = 10  # times that something was read again which had been read before and
 
 
 @rule(explains=Symptom.STUCK, certainty=Certainty.CERTAIN, needs=("recording|data",), outranks=OUTRANKED)
-def check(evidence: Evidence) -> Iterator[Finding]:
-    column = all_blank(evidence)
+def check(case: Case) -> Iterator[Finding]:
+    column = all_blank(case)
     if column is not None and column.documents >= LOOKED:
         yield _ahead(column)
-    for process in evidence.recording or ():
+    for process in case.recording or ():
         reading = [one for one in process.sources if one.kind == "rows" and one.items]
         looked, blank = sum(one.looked for one in reading), sum(one.blank for one in reading)
         if looked < LOOKED or blank < looked or _came(process) or not _goes_round(reading):
             continue
-        if process.ended is not None and evidence.run.status == 0:
+        if process.ended is not None and case.run.status == 0:
             continue
         yield _found(process, reading, looked)
 

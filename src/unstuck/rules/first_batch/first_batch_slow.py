@@ -28,10 +28,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ...analysis.case import host_of, loader_name
+from ...analysis.case import Case
 from ...analysis.cpu_contention import fair_first
 from ...analysis.first_batch import Feeding, First, Warming, advice, filling, first_batch, seen, so_far, warming, words
-from ...evidence import Evidence
 from ...evidence.finding import Certainty, Finding, Remedy, Subject, Symptom
 from ...evidence.loader import Source
 from ...evidence.process import Process
@@ -63,18 +62,18 @@ SHORT = 100  # tokens: documents below that are short
         "too-many-workers",
     ),
 )
-def check(evidence: Evidence) -> Iterator[Finding]:
-    for main in evidence.mains():
-        first = first_batch(evidence, main)
-        if first is None or not _is_slow(fair_first(evidence, main, first)) or _is_shuffled(first):
+def check(case: Case) -> Iterator[Finding]:
+    for main in case.mains:
+        first = first_batch(case, main)
+        if first is None or not _is_slow(fair_first(case, main, first)) or _is_shuffled(first):
             continue
-        source, warm = _most(first.fed), warming(evidence, main, first)
+        source, warm = _most(first.fed), warming(case, main, first)
         if _is_one_sample(first, warm):
             continue
         yield Finding(
             cause=_cause(main, first, warm),
-            seen=list(_seen(evidence, main, first, warm)),
-            remedy=_remedy(evidence, main, first, warm),
+            seen=list(_seen(case, main, first, warm)),
+            remedy=_remedy(case, main, first, warm),
             node=main.node,
             rank=main.rank,
             pid=main.pid,
@@ -109,7 +108,7 @@ def _most(fed: Feeding) -> Source | None:
 
 def _subject(first: First) -> Subject:
     if first.loader is not None:
-        return Subject("loader", loader_name(first.loader))
+        return Subject("loader", first.loader.name)
     buffer = first.fed.buffer
     return Subject("buffer", buffer.name) if buffer is not None else Subject("loader", "a generator")
 
@@ -134,7 +133,7 @@ def _cause(main: Process, first: First, warm: Warming) -> str:
 def _whose(main: Process, first: First) -> str:
     if first.loader is None or first.fed.sources:
         return who(main)
-    return loader_name(first.loader) + ("" if main.rank is None else f" of rank {main.rank}")
+    return first.loader.name + ("" if main.rank is None else f" of rank {main.rank}")
 
 
 def _what(first: First, warm: Warming) -> str:
@@ -148,9 +147,9 @@ def _what(first: First, warm: Warming) -> str:
     return " and ".join(part for part in (rows, tokens) if part)
 
 
-def _seen(evidence: Evidence, main: Process, first: First, warm: Warming) -> Iterator[str]:
+def _seen(case: Case, main: Process, first: First, warm: Warming) -> Iterator[str]:
     if first.fed.sources:
-        yield so_far(evidence, main)
+        yield so_far(case, main)
     else:
         yield from seen(warm, first)
     told = filling(first.fed, came=first.came)
@@ -165,8 +164,8 @@ def _seen(evidence: Evidence, main: Process, first: First, warm: Warming) -> Ite
             )
 
 
-def _remedy(evidence: Evidence, main: Process, first: First, warm: Warming) -> Remedy:
-    host = host_of(evidence, main)
+def _remedy(case: Case, main: Process, first: First, warm: Warming) -> Remedy:
+    host = case.host_of(main)
     cpus = host.cpus if host is not None else 0
     parts = list(_faster(first, cpus)) if _most(first.fed) is not None else advice(warm, first)
     if not first.came and main.alive:

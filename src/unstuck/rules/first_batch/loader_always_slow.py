@@ -25,11 +25,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ...analysis.case import host_of, is_users, loader_name
+from ...analysis.case import Case, is_users
 from ...analysis.cpu_contention import fair_first
 from ...analysis.first_batch import Feeding, First, first_batch, so_far
 from ...analysis.loading import waiting
-from ...evidence import Evidence
 from ...evidence.finding import Certainty, Finding, Remedy, Subject, Symptom
 from ...evidence.loader import Loader, Source
 from ...evidence.process import Process
@@ -52,10 +51,10 @@ FULL = 0.5  # of a batch's time in one kind of call
     outranks=("dataloader-bound",),
     behind=(Symptom.CRASHED, Symptom.STUCK, "sampler-reads-data", "cpu-oversubscription", "too-many-workers"),
 )
-def check(evidence: Evidence) -> Iterator[Finding]:
-    for main in evidence.mains():
-        first = first_batch(evidence, main)
-        if first is None or not _always(first, fair_first(evidence, main, first)) or _is_for_another(first):
+def check(case: Case) -> Iterator[Finding]:
+    for main in case.mains:
+        first = first_batch(case, main)
+        if first is None or not _always(first, fair_first(case, main, first)) or _is_for_another(first):
             continue
         source = _most(first.fed)
         loader = first.loader
@@ -64,13 +63,13 @@ def check(evidence: Evidence) -> Iterator[Finding]:
             where = loader.reads_at if is_users(loader.reads_at) else loader.created
         yield Finding(
             cause=_cause(main, first),
-            seen=list(_seen(evidence, main, first)),
-            remedy=_remedy(evidence, main, first),
+            seen=list(_seen(case, main, first)),
+            remedy=_remedy(case, main, first),
             node=main.node,
             rank=main.rank,
             pid=main.pid,
             where=where,
-            subject=Subject("loader", loader_name(loader) if loader is not None else "a generator"),
+            subject=Subject("loader", loader.name if loader is not None else "a generator"),
         )
 
 
@@ -103,7 +102,7 @@ def _most(fed: Feeding) -> Source | None:
 
 
 def _cause(main: Process, first: First) -> str:
-    what = loader_name(first.loader) if first.loader is not None else "the generator that the loop reads from"
+    what = first.loader.name if first.loader is not None else "the generator that the loop reads from"
     whose = f" of {who(main)}" if main.rank is not None else ""
     share = percent(min(first.later_share, 1.0))
     return (
@@ -113,14 +112,14 @@ def _cause(main: Process, first: First) -> str:
     )
 
 
-def _seen(evidence: Evidence, main: Process, first: First) -> Iterator[str]:
+def _seen(case: Case, main: Process, first: First) -> Iterator[str]:
     batches = first.others + 1
     yield f"{many(batches, 'batch')} in {duration(first.seconds + (first.later or 0) * first.others)}"
     if first.loader is not None:
         waited, trained = first.loader.waits.mean, first.loader.bodies.mean
         yield f"a batch is waited for {duration(waited)} and trained on {duration(trained)}"
     if first.fed.sources:
-        yield so_far(evidence, main)
+        yield so_far(case, main)
     for one in (*first.fed.readers, *first.fed.tokenizers):
         if one.items:
             yield (
@@ -129,8 +128,8 @@ def _seen(evidence: Evidence, main: Process, first: First) -> Iterator[str]:
             )
 
 
-def _remedy(evidence: Evidence, main: Process, first: First) -> Remedy:
-    host = host_of(evidence, main)
+def _remedy(case: Case, main: Process, first: First) -> Remedy:
+    host = case.host_of(main)
     cpus = host.cpus if host is not None else 0
     source, batches = _most(first.fed), first.others + 1
     spent = first.seconds + (first.later or 0) * first.others

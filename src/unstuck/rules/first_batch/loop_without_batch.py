@@ -24,7 +24,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ...analysis.case import user_line
+from ...analysis.case import Case, user_line
 from ...analysis.endless_loops import (
     A_MINUTE,
     SETTLED,
@@ -38,7 +38,6 @@ from ...analysis.endless_loops import (
 from ...analysis.first_batch import gave_batches, so_far
 from ...analysis.stacks import place
 from ...analysis.standstill import main_stack, recorded, standing
-from ...evidence import Evidence
 from ...evidence.finding import Certainty, Finding, Remedy, Subject, Symptom
 from ...evidence.live import Frame, Rounds, Seen, Stack
 from ...evidence.process import Failure
@@ -67,21 +66,21 @@ OUTRANKED = (
     outranks=OUTRANKED,
     behind=("nanochat-empty-split-spin", "rank-without-row-groups", "all-documents-blank", "gil-held"),
 )
-def check(evidence: Evidence) -> Iterator[Finding]:
-    for seen in evidence.processes or ():
-        stack, rounds = main_stack(evidence, seen.pid), seen.rounds
-        if stack is None or rounds is None or not _before_the_first(evidence, seen, stack):
+def check(case: Case) -> Iterator[Finding]:
+    for seen in case.processes or ():
+        stack, rounds = main_stack(case, seen.pid), seen.rounds
+        if stack is None or rounds is None or not _before_the_first(case, seen, stack):
             continue
-        seconds = standing(evidence, seen, stack) if recorded(evidence, seen) is not None else rounds.seconds
+        seconds = standing(case, seen, stack) if recorded(case, seen) is not None else rounds.seconds
         frame = around(rounds, stack)
         if frame is None or not _loops(rounds, seconds):
             continue
-        yield _found(evidence, seen, frame, seconds)
+        yield _found(case, seen, frame, seconds)
 
 
-def _before_the_first(evidence: Evidence, seen: Seen, stack: Stack) -> bool:
+def _before_the_first(case: Case, seen: Seen, stack: Stack) -> bool:
     """By the recording; without one, something has to wait for what it should give."""
-    process = recorded(evidence, seen)
+    process = recorded(case, seen)
     return is_awaited(stack) if process is None else not gave_batches(process) and process.optimizer_steps == 0
 
 
@@ -89,7 +88,7 @@ def _loops(rounds: Rounds, seconds: float) -> bool:
     return (goes_round(rounds) and seconds >= SETTLED) or (only_computes(rounds) and seconds >= A_MINUTE)
 
 
-def _found(evidence: Evidence, seen: Seen, frame: Frame, seconds: float) -> Finding:
+def _found(case: Case, seen: Seen, frame: Frame, seconds: float) -> Finding:
     rounds = seen.rounds
     assert rounds is not None
     where = place(frame)
@@ -99,22 +98,22 @@ def _found(evidence: Evidence, seen: Seen, frame: Frame, seconds: float) -> Find
     what += "" if files else "reads nothing, keeps nothing"
     return Finding(
         cause=f"{name} {what}, and no batch came in {duration(seconds)}.",
-        seen=list(_seen(evidence, seen, rounds, files)),
-        remedy=Remedy(_advice(evidence, seen, frame), [f"py-spy dump --pid {seen.pid} --locals"]),
+        seen=list(_seen(case, seen, rounds, files)),
+        remedy=Remedy(_advice(case, seen, frame), [f"py-spy dump --pid {seen.pid} --locals"]),
         node=seen.node,
         rank=seen.rank,
         worker=seen.worker,
         pid=seen.pid,
-        onset_s=evidence.stall.since if evidence.stall is not None else None,
+        onset_s=case.stall.since if case.stall is not None else None,
         where=where,
         subject=Subject("file", next(iter(files))) if files else None,
         symptom="" if files else Symptom.WAITING.value,  # a long computation looks the same, and ends
     )
 
 
-def _advice(evidence: Evidence, seen: Seen, frame: Frame) -> str:
+def _advice(case: Case, seen: Seen, frame: Frame) -> str:
     """Of a loop that something waits for, or one that fills something: what it yields; of any other, what ends it."""
-    stack = main_stack(evidence, seen.pid)
+    stack = main_stack(case, seen.pid)
     if stack is not None and is_awaited(stack):
         return (
             f"Count what one round of {frame.name} yields, and raise an error when it is nothing: the list may be "
@@ -131,7 +130,7 @@ def _named(files: dict[str, int]) -> str:
     return first if len(files) == 1 else f"{first} and {many(len(files) - 1, 'other')}"
 
 
-def _seen(evidence: Evidence, seen: Seen, rounds: Rounds, files: dict[str, int]) -> Iterator[str]:
+def _seen(case: Case, seen: Seen, rounds: Rounds, files: dict[str, int]) -> Iterator[str]:
     met = lines(rounds)
     total = sum(met.values())
     spots = ", ".join(
@@ -143,9 +142,9 @@ def _seen(evidence: Evidence, seen: Seen, rounds: Rounds, files: dict[str, int])
         yield f"{path} was begun again at least {many(times, 'time')}"
     read = f"read {size(rounds.read)} again" if rounds.read else "read nothing"
     yield f"meanwhile it {read}, wrote nothing, and its memory did not grow"
-    process = recorded(evidence, seen)
+    process = recorded(case, seen)
     if process is not None:
-        yield so_far(evidence, process) if process.sources else "no batch and no optimizer step so far"
+        yield so_far(case, process) if process.sources else "no batch and no optimizer step so far"
         yield from (_died(one) for one in process.failures if one.how == "thread")
 
 

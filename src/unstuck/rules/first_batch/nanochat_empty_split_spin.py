@@ -24,10 +24,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from ...analysis.case import Case
 from ...analysis.first_batch import gave_batches, so_far
 from ...analysis.stacks import SCANNING, doing, place, user_frame
 from ...analysis.standstill import computes, earlier, main_stack, recorded, standing
-from ...evidence import Evidence
 from ...evidence.finding import Certainty, Finding, Remedy, Subject, Symptom
 from ...evidence.live import Frame, Seen, Stack
 from ...wording.text import duration, percent, short, who
@@ -52,17 +52,17 @@ A_MINUTE = 60.0  # seconds, where the value is not known: longer than most compu
         "collective-timeout",
     ),
 )
-def check(evidence: Evidence) -> Iterator[Finding]:
-    for seen in evidence.processes or ():
-        stack = main_stack(evidence, seen.pid)
+def check(case: Case) -> Iterator[Finding]:
+    for seen in case.processes or ():
+        stack = main_stack(case, seen.pid)
         if stack is None or seen.role not in ("main", "worker", "child") or not _spins(seen):
             continue
         frame, before = _frame(stack), _frame(earlier(stack))
         if frame is None or before is None or frame.name != before.name or not frame.loops or not before.loops:
             continue
-        empty = _empty(evidence, seen, frame)
-        if empty or _long_enough(evidence, seen, stack):
-            yield _found(evidence, seen, frame, empty)
+        empty = _empty(case, seen, frame)
+        if empty or _long_enough(case, seen, stack):
+            yield _found(case, seen, frame, empty)
             return
 
 
@@ -79,11 +79,11 @@ def _frame(stack: Stack) -> Frame | None:
     return calls[0] if calls and user_frame(calls[:1]) is not None else None
 
 
-def _empty(evidence: Evidence, seen: Seen, frame: Frame) -> dict[str, str]:
+def _empty(case: Case, seen: Seen, frame: Frame) -> dict[str, str]:
     """What is gone over and certainly empty: by its value, or as the loader's dataset has it."""
     found = {name: value for name, value in frame.loops.items() if value}
-    process = recorded(evidence, seen)
-    owner = evidence.owner_of(process.node, process.pid) if process is not None else None
+    process = recorded(case, seen)
+    owner = case.owner_of(process.node, process.pid) if process is not None else None
     loaders = [owner.loader] if owner is not None else process.loaders if process is not None else []
     for name in frame.loops:
         told = [one.attributes.get(name.removeprefix("self.")) for one in loaders if name.startswith("self.")]
@@ -92,14 +92,14 @@ def _empty(evidence: Evidence, seen: Seen, frame: Frame) -> dict[str, str]:
     return found
 
 
-def _long_enough(evidence: Evidence, seen: Seen, stack: Stack) -> bool:
-    process = recorded(evidence, seen)
-    if process is None or evidence.stall is None or process.optimizer_steps:
+def _long_enough(case: Case, seen: Seen, stack: Stack) -> bool:
+    process = recorded(case, seen)
+    if process is None or case.stall is None or process.optimizer_steps:
         return False
-    return not gave_batches(process) and standing(evidence, seen, stack) >= A_MINUTE
+    return not gave_batches(process) and standing(case, seen, stack) >= A_MINUTE
 
 
-def _found(evidence: Evidence, seen: Seen, frame: Frame, empty: dict[str, str]) -> Finding:
+def _found(case: Case, seen: Seen, frame: Frame, empty: dict[str, str]) -> Finding:
     where = place(frame)
     names = ", ".join(empty or frame.loops)
     subject = next(iter(empty or frame.loops))
@@ -109,7 +109,7 @@ def _found(evidence: Evidence, seen: Seen, frame: Frame, empty: dict[str, str]) 
     return Finding(
         cause=f"{name} goes round without an end at {short(where)} ({frame.name}): {what}, so that nothing is read and "
         "no batch ever comes. It is not tokenising.",
-        seen=list(_seen(evidence, seen, frame, empty)),
+        seen=list(_seen(case, seen, frame, empty)),
         remedy=Remedy(
             f"Give {subject} something to go over: at least two shards where the last one is held out for validation, "
             f"a pattern that matches, a position to resume from that exists. And let {frame.name} fail otherwise: "
@@ -120,13 +120,13 @@ def _found(evidence: Evidence, seen: Seen, frame: Frame, empty: dict[str, str]) 
         rank=seen.rank,
         worker=seen.worker,
         pid=seen.pid,
-        onset_s=evidence.stall.since if evidence.stall is not None else None,
+        onset_s=case.stall.since if case.stall is not None else None,
         where=where,
         subject=Subject("variable", subject),
     )
 
 
-def _seen(evidence: Evidence, seen: Seen, frame: Frame, empty: dict[str, str]) -> Iterator[str]:
+def _seen(case: Case, seen: Seen, frame: Frame, empty: dict[str, str]) -> Iterator[str]:
     for name, value in empty.items():
         how = f"{name} = {value} in" if value in EMPTY else f"the loop over {name} was never entered in"
         yield f"{how} {frame.name}, which goes over it again and again"
@@ -137,6 +137,6 @@ def _seen(evidence: Evidence, seen: Seen, frame: Frame, empty: dict[str, str]) -
         f"in the {duration(seen.looked)} it was looked at, pid {seen.pid} used {percent(share)} of a processor{waits}, "
         f"read and wrote nothing, and grew by {max(seen.anonymous_grown, 0)} bytes"
     )
-    process = recorded(evidence, seen)
+    process = recorded(case, seen)
     if process is not None:
-        yield so_far(evidence, process)
+        yield so_far(case, process)

@@ -24,9 +24,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from ...analysis.case import Case
 from ...analysis.first_batch import gave_batches
 from ...analysis.shards import FewGroups, few_groups
-from ...evidence import Evidence
 from ...evidence.finding import Certainty, Finding, Remedy, Subject, Symptom
 from ...evidence.process import Process
 from ...wording.printable import printable
@@ -52,15 +52,15 @@ OUTRANKED = (
 
 
 @rule(explains=Symptom.STUCK, certainty=Certainty.LIKELY, needs=("recording|data",), outranks=OUTRANKED)
-def check(evidence: Evidence) -> Iterator[Finding]:
-    few = few_groups(evidence)
+def check(case: Case) -> Iterator[Finding]:
+    few = few_groups(case)
     if few is not None:
         yield _ahead(few)
-    for process in evidence.recording or ():
+    for process in case.recording or ():
         opened = sum(one.files for one in process.sources)
         if opened < max(OPENED, ROUNDS * len(process.data_files)) or not process.data_files or _has_read(process):
             continue
-        if process.ended is not None and evidence.run.status == 0:
+        if process.ended is not None and case.run.status == 0:
             continue
         yield _found(process, opened)
 

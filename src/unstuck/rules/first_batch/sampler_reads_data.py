@@ -25,11 +25,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from ...analysis.case import host_of, is_users, loader_name
+from ...analysis.case import Case, is_users
 from ...analysis.loading import fetching, lasted
 from ...analysis.stacks import LOADER_FILES, is_idle_worker, place
 from ...analysis.standstill import main_stack, mains, workers
-from ...evidence import Evidence
 from ...evidence.basics import Place
 from ...evidence.finding import Certainty, Finding, Remedy, Subject, Symptom
 from ...evidence.live import Frame, Seen, own_calls
@@ -66,13 +65,13 @@ class Drawn(NamedTuple):
         "stuck-in-user-code",
     ),
 )
-def check(evidence: Evidence) -> Iterator[Finding]:
-    yield from _recorded(evidence) if evidence.recording is not None else _met(evidence)
+def check(case: Case) -> Iterator[Finding]:
+    yield from _recorded(case) if case.recording is not None else _met(case)
 
 
-def _met(evidence: Evidence) -> Iterator[Finding]:
-    for one in met(evidence):
-        if one.seconds < (LONG if evidence.samples is None else MIN_SECONDS):
+def _met(case: Case) -> Iterator[Finding]:
+    for one in met(case):
+        if one.seconds < (LONG if case.samples is None else MIN_SECONDS):
             continue
         sampler, dataset = one.frames
         where = place(sampler)
@@ -88,48 +87,48 @@ def _met(evidence: Evidence) -> Iterator[Finding]:
         )
 
 
-def _recorded(evidence: Evidence) -> Iterator[Finding]:
-    for main in evidence.mains():
+def _recorded(case: Case) -> Iterator[Finding]:
+    for main in case.mains:
         for loader in main.loaders:
-            drawn = _drawn(evidence, main, loader)
+            drawn = _drawn(case, main, loader)
             if drawn is None:
                 continue
             ran = max(lasted(main), drawn.seconds)
             if drawn.seconds < LONG or drawn.seconds < SHARE * ran:
                 continue
-            if drawn.frames is None and not _takes_too_long(evidence, main, loader):
+            if drawn.frames is None and not _takes_too_long(case, main, loader):
                 continue
             where = _sampler_line(loader, drawn)
             yield Finding(
                 cause=_cause(loader, drawn, ran, where),
-                seen=list(_seen(evidence, main, loader, drawn)),
+                seen=list(_seen(case, main, loader, drawn)),
                 remedy=_remedy(_sampler(loader), where),
                 node=main.node,
                 rank=main.rank,
                 pid=main.pid,
                 onset_s=loader.began,
                 where=where,
-                subject=Subject("loader", loader_name(loader)),
+                subject=Subject("loader", loader.name),
             )
 
 
-def _drawn(evidence: Evidence, main: Process, loader: Loader) -> Drawn | None:
+def _drawn(case: Case, main: Process, loader: Loader) -> Drawn | None:
     """What is written down, and what goes on: the first indices are drawn before a batch can be waited for."""
-    frames = reading_frames(evidence, main, loader)
+    frames = reading_frames(case, main, loader)
     live = (
         frames is not None
         and main.alive
         and loader.now in GOING_ON
-        and any(one.pid == main.pid for one in evidence.stacks or ())
+        and any(one.pid == main.pid for one in case.stacks or ())
     )
-    since = max((evidence.looked_at or main.last_sign) - loader.now_since, 0.0) if live else 0.0
+    since = max((case.looked_at or main.last_sign) - loader.now_since, 0.0) if live else 0.0
     if not loader.drawing.count and not live:
         return None
     return Drawn(loader.drawing.total + since, live, frames)
 
 
-def _takes_too_long(evidence: Evidence, main: Process, loader: Loader) -> bool:
-    samples = sum(one.samples for one in fetching(evidence, main, loader))
+def _takes_too_long(case: Case, main: Process, loader: Loader) -> bool:
+    samples = sum(one.samples for one in fetching(case, main, loader))
     return loader.sampler_holds and samples > 0 and loader.drawing.total / samples >= EACH
 
 
@@ -148,7 +147,7 @@ def _cause(loader: Loader, drawn: Drawn, ran: float, where: Place | None) -> str
     return (
         f"{_sampler(loader)}{at} reads the dataset in the main process to decide what comes next: that took "
         f"{duration(drawn.seconds)}{so_far}, {percent(drawn.seconds / ran)} of the run, and nothing was trained "
-        f"meanwhile. It is the sampler of {loader_name(loader)}."
+        f"meanwhile. It is the sampler of {loader.name}."
     )
 
 
@@ -159,7 +158,7 @@ def _calls(sampler: Frame, dataset: Frame) -> str:
     )
 
 
-def _seen(evidence: Evidence, main: Process, loader: Loader, drawn: Drawn) -> Iterator[str]:
+def _seen(case: Case, main: Process, loader: Loader, drawn: Drawn) -> Iterator[str]:
     if drawn.frames is not None:
         yield _calls(*drawn.frames)
     drawing = loader.drawing
@@ -168,7 +167,7 @@ def _seen(evidence: Evidence, main: Process, loader: Loader, drawn: Drawn) -> It
             f"drawing indices took {duration(drawing.total)} for {many(drawing.count, 'batch')} in "
             f"{many(loader.passes, 'pass')}, {duration(drawing.longest)} for one of them"
         )
-    samples = sum(one.samples for one in fetching(evidence, main, loader))
+    samples = sum(one.samples for one in fetching(case, main, loader))
     if samples and drawing.count:
         yield f"that is {duration(drawing.total / samples)} for each of the {samples:,} samples that were loaded"
     if loader.first:
@@ -199,16 +198,16 @@ class Met(NamedTuple):
     told: str
 
 
-def met(evidence: Evidence) -> Iterator[Met]:
+def met(case: Case) -> Iterator[Met]:
     """At both looks, while its workers had nothing to do for as long as they are there; or again and again."""
-    for main, stack in mains(evidence):
+    for main, stack in mains(case):
         now, then = between(stack.calls), between(own_calls(stack.before))
-        idle = [one for one in workers(evidence, main) if _is_idle(evidence, one)]
-        if now is not None and then is not None and idle and len(idle) == len(workers(evidence, main)):
+        idle = [one for one in workers(case, main) if _is_idle(case, one)]
+        if now is not None and then is not None and idle and len(idle) == len(workers(case, main)):
             age = min(one.age for one in idle)
             yield Met(main, now, age, f"its workers are {duration(age)} old, and wait for an index")
             continue
-        mine = [one for one in evidence.samples or () if one.pid == one.tid == main.pid]
+        mine = [one for one in case.samples or () if one.pid == one.tid == main.pid]
         found = [(one, pair) for one in mine if (pair := between(one.frames)) is not None]
         seconds, looked = sum(one.seconds for one, _ in found), sum(one.seconds for one in mine)
         if found and seconds >= MIN_SHARE * looked:
@@ -216,24 +215,24 @@ def met(evidence: Evidence) -> Iterator[Met]:
             yield Met(main, found[0][1], seconds, told)
 
 
-def _is_idle(evidence: Evidence, worker: Seen) -> bool:
-    stack = main_stack(evidence, worker.pid)
+def _is_idle(case: Case, worker: Seen) -> bool:
+    stack = main_stack(case, worker.pid)
     return stack is not None and is_idle_worker(stack.calls)
 
 
-def reading_frames(evidence: Evidence, main: Process, loader: Loader) -> tuple[Frame, Frame] | None:
+def reading_frames(case: Case, main: Process, loader: Loader) -> tuple[Frame, Frame] | None:
     """The sampler's line and the dataset's, from a look or from one of the watcher's glances."""
-    for frames in _stacks(evidence, main):
+    for frames in _stacks(case, main):
         found = between(frames, loader)
         if found is not None:
             return found
     return None
 
 
-def _stacks(evidence: Evidence, main: Process) -> list[list[Frame]]:
+def _stacks(case: Case, main: Process) -> list[list[Frame]]:
     """Innermost first."""
-    live = [one.calls for one in evidence.stacks or () if one.pid == main.pid]
-    host = host_of(evidence, main)
+    live = [one.calls for one in case.stacks or () if one.pid == main.pid]
+    host = case.host_of(main)
     return live + [one.frames for one in (host.glances if host else ()) if one.pid == main.pid]
 
 

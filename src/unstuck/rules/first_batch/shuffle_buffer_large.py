@@ -24,9 +24,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ...analysis.case import is_users, loader_name
+from ...analysis.case import Case, is_users
 from ...analysis.loading import fetching, lasted
-from ...evidence import Evidence
 from ...evidence.finding import Certainty, Finding, Remedy, Subject, Symptom
 from ...evidence.loader import Fetching, HeldBack, Loader
 from ...wording.text import duration, many, percent
@@ -46,10 +45,10 @@ FILLING = 0.5  # of the wait, by the first sample of a worker: it is the one tha
     needs=("recording",),
     outranks=("dataloader-bound", "first-batch-slow", "loader-always-slow", "worker-respawn-epoch-gap"),
 )
-def check(evidence: Evidence) -> Iterator[Finding]:
-    for main in evidence.mains():
+def check(case: Case) -> Iterator[Finding]:
+    for main in case.mains:
         for loader in main.loaders:
-            loads = fetching(evidence, main, loader) if loader.iterable else []
+            loads = fetching(case, main, loader) if loader.iterable else []
             buffer = _buffer(loads)
             if buffer is None or not _is_filled_anew(loader, loads):
                 continue
@@ -58,7 +57,7 @@ def check(evidence: Evidence) -> Iterator[Finding]:
             if filling < LONG or filling < SHARE * ran:
                 continue
             yield Finding(
-                cause=f"{percent(filling / ran)} of the run goes into filling a shuffle buffer: {loader_name(loader)} "
+                cause=f"{percent(filling / ran)} of the run goes into filling a shuffle buffer: {loader.name} "
                 f"reads {buffer.held:,} samples{_by(loader)} before the first batch of every pass, which takes "
                 f"{duration(loader.first_waits.mean)} each time.",
                 seen=list(_seen(loader, loads, buffer)),
@@ -68,7 +67,7 @@ def check(evidence: Evidence) -> Iterator[Finding]:
                 pid=main.pid,
                 onset_s=loader.began,
                 where=loader.reads_at if is_users(loader.reads_at) else loader.created,
-                subject=Subject("loader", loader_name(loader)),
+                subject=Subject("loader", loader.name),
             )
 
 

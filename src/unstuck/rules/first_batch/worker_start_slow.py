@@ -30,10 +30,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ...analysis.case import loader_name
+from ...analysis.case import Case
 from ...analysis.cpu_contention import fair_run, fair_worker_start
 from ...analysis.loading import IMPORTING, MAKING, PREPARING, UNPACKING, WorkerStart, lasted, worker_start
-from ...evidence import Evidence
 from ...evidence.finding import Certainty, Finding, Remedy, Subject, Symptom
 from ...evidence.loader import Loader
 from ...evidence.process import Process
@@ -56,17 +55,17 @@ SMALL = 0.05  # seconds: parts that are not worth a word
     outranks=("first-batch-slow", "loader-always-slow"),
     behind=("spawn-pickle-large-dataset", "worker-respawn-epoch-gap", "sampler-reads-data"),
 )
-def check(evidence: Evidence) -> Iterator[Finding]:
-    for main in evidence.mains():
+def check(case: Case) -> Iterator[Finding]:
+    for main in case.mains:
         for loader in main.loaders:
-            found = worker_start(evidence, main, loader) if loader.num_workers else None
+            found = worker_start(case, main, loader) if loader.num_workers else None
             if found is None:
                 continue
             ran = max(lasted(main), found.seconds)
-            fair = fair_worker_start(evidence, main, loader, found)
+            fair = fair_worker_start(case, main, loader, found)
             if fair.seconds < (LIVE if main.alive else LONG):
                 continue
-            if fair.seconds < SHARE * max(fair_run(evidence, main, loader, ran), fair.seconds):
+            if fair.seconds < SHARE * max(fair_run(case, main, loader, ran), fair.seconds):
                 continue
             unusual = _unusual(main, loader, fair)
             if sum(unusual.values()) < BEYOND:
@@ -74,7 +73,7 @@ def check(evidence: Evidence) -> Iterator[Finding]:
             most = max(unusual, key=lambda name: unusual[name])
             yield Finding(
                 cause=f"The first batch had to wait {duration(found.seconds)}, {percent(found.seconds / ran)} of the "
-                f"run, for the {_workers(loader)} of {loader_name(loader)} to start: {_why(loader, found, most)}.",
+                f"run, for the {_workers(loader)} of {loader.name} to start: {_why(loader, found, most)}.",
                 seen=list(_seen(loader, found)),
                 remedy=_remedy(loader, most),
                 node=main.node,
@@ -82,7 +81,7 @@ def check(evidence: Evidence) -> Iterator[Finding]:
                 pid=main.pid,
                 onset_s=loader.began,
                 where=loader.created,
-                subject=Subject("loader", loader_name(loader)),
+                subject=Subject("loader", loader.name),
             )
 
 

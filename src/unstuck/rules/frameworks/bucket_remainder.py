@@ -29,10 +29,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from ...analysis.case import loader_name
+from ...analysis.case import Case
 from ...analysis.ranks import told
 from ...analysis.shares import Apart, Share, lengths_apart, uneven
-from ...evidence import Evidence
 from ...evidence.distributed import Prepared
 from ...evidence.finding import Certainty, Finding, Remedy, Subject, Symptom
 from ...evidence.loader import Buckets, Loader
@@ -63,15 +62,15 @@ SHOWN = 6  # buckets
     ),
     foretells=True,
 )
-def check(evidence: Evidence) -> Iterator[Finding]:
-    apart = uneven(evidence)
+def check(case: Case) -> Iterator[Finding]:
+    apart = uneven(case)
     if apart is not None:
         shares = [apart.one, *apart.behind]
         found = dealt(shares)
         if found is not None and _explained(found, apart):
             yield _stuck(found, apart)
         return
-    for shares in lengths_apart(evidence):
+    for shares in lengths_apart(case):
         found = dealt(shares)
         lengths = [one.loader.length for one in shares]
         if found is not None and found.explains(lengths[0] or 0, lengths[-1] or 0, lengths):
@@ -99,7 +98,7 @@ def _stuck(found: Dealt, apart: Apart) -> Finding:
         pid=one.stand.pid,
         onset_s=one.newest.ended if one.newest is not None else None,
         where=found.buckets[0].where or one.loader.created,
-        subject=Subject("loader", loader_name(one.loader)),
+        subject=Subject("loader", one.loader.name),
         symptom=(Symptom.CRASHED if died else Symptom.STUCK).value,
     )
 
@@ -120,7 +119,7 @@ def _will_be(found: Dealt, shares: list[Share]) -> Finding:
         rank=first.rank,
         pid=first.stand.pid,
         where=found.buckets[0].where or first.loader.created,
-        subject=Subject("loader", loader_name(first.loader)),
+        subject=Subject("loader", first.loader.name),
         symptom=Symptom.WRONG.value,
     )
 
@@ -152,7 +151,7 @@ def _seen(found: Dealt, shares: list[Share]) -> Iterator[str]:
     several = any(one.loader.passes > 1 for one in shares)
     counts = [(one.loader.batches if several else one.loader.pass_batches, one.rank) for one in shares[:4]]
     had = ", ".join(f"{count:,} on rank {rank}" for count, rank in counts)
-    yield f"batches in {'all passes' if several else 'the newest pass'} over {loader_name(shares[0].loader)}: {had}"
+    yield f"batches in {'all passes' if several else 'the newest pass'} over {shares[0].loader.name}: {had}"
 
 
 def _remedy(found: Dealt, one: Share) -> Remedy:

@@ -25,12 +25,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from ...analysis.case import Case
 from ...analysis.loading import lasted
 from ...analysis.ranks import listed, told
 from ...analysis.shares import Alone
 from ...analysis.side_work import HungHook, Spent, alone_in_hook, hook_words, hung_hook, met_at, spent
 from ...analysis.stacks import place, user_frame
-from ...evidence import Evidence
 from ...evidence.basics import Place
 from ...evidence.finding import Certainty, Finding, Remedy, Subject, Symptom
 from ...evidence.frameworks import TRANSFORMERS
@@ -59,19 +59,19 @@ MOST = 0.05  # of the run: what a hook may take without anybody minding
         "stdout-pipe-full",
     ),
 )  # fmt: skip
-def check(evidence: Evidence) -> Iterator[Finding]:
-    lonely = alone_in_hook(evidence)
-    stuck = hung_hook(evidence) if lonely is None else None
+def check(case: Case) -> Iterator[Finding]:
+    lonely = alone_in_hook(case)
+    stuck = hung_hook(case) if lonely is None else None
     if lonely is not None:
         yield _alone(*lonely)
     elif stuck is not None:
-        yield _stands(evidence, stuck)
+        yield _stands(case, stuck)
     else:
-        yield from _slow(evidence)
+        yield from _slow(case)
 
 
-def _slow(evidence: Evidence) -> Iterator[Finding]:
-    found = [one for main in evidence.mains() for loader in main.loaders for one in spent(main, loader)]
+def _slow(case: Case) -> Iterator[Finding]:
+    found = [one for main in case.mains for loader in main.loaders for one in spent(main, loader)]
     slow = [one for one in found if one.each >= EACH and one.part.seconds >= SHARE * lasted(one.main)]
     trained = [one for one in slow if one.loader.optimizer_steps] or slow
     for one in sorted(trained, key=lambda one: -one.part.seconds)[:1]:
@@ -82,7 +82,7 @@ def _slow(evidence: Evidence) -> Iterator[Finding]:
             cause=f"{when} {_training(one.main)} waits {duration(one.each)} for {_whose(one.main, owner)}.{hook}"
             f"{_at(one.part.where)}: {duration(one.part.seconds)} in {many(one.part.count, 'call')}, "
             f"{percent(share)} of the run.",
-            seen=list(_seen(evidence, one, found)),
+            seen=list(_seen(case, one, found)),
             remedy=_less_often(one, hook, share),
             node=one.main.node,
             rank=one.main.rank,
@@ -93,8 +93,8 @@ def _slow(evidence: Evidence) -> Iterator[Finding]:
         )
 
 
-def _seen(evidence: Evidence, one: Spent, found: list[Spent]) -> Iterator[str]:
-    met = met_at(evidence, one)
+def _seen(case: Case, one: Spent, found: list[Spent]) -> Iterator[str]:
+    met = met_at(case, one)
     if met is not None:
         yield f"the main thread was met most often at {line(met)} ({met.function})"
     framework = framework_of(one.main)
@@ -119,7 +119,7 @@ def _less_often(one: Spent, hook: str, share: float) -> Remedy:
     )
 
 
-def _stands(evidence: Evidence, one: HungHook) -> Finding:
+def _stands(case: Case, one: HungHook) -> Finding:
     owner, hook = hook_words(one.call.name)
     frame = user_frame(one.stack.calls)
     where = place(frame) or one.call.where
@@ -137,7 +137,7 @@ def _stands(evidence: Evidence, one: HungHook) -> Finding:
         node=one.main.node,
         rank=one.main.rank,
         pid=one.main.pid,
-        onset_s=evidence.stall.since if evidence.stall is not None else one.call.since,
+        onset_s=case.stall.since if case.stall is not None else one.call.since,
         where=where,
         subject=Subject("callback", owner),
         symptom=Symptom.STUCK.value,

@@ -25,8 +25,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from ...analysis.case import Case
 from ...analysis.shards import Met, Trouble, by_path, of_list, same, swallowed, trouble, usual
-from ...evidence import Evidence
 from ...evidence.finding import Certainty, Finding, Remedy, Subject, Symptom
 from ...wording.printable import quoted
 from ...wording.text import duration, many, percent, short, who
@@ -56,14 +56,14 @@ SLEPT = 1.0  # seconds of sleeping in handlers that are worth a line
         "worker-python-exception",
     ),
 )
-def check(evidence: Evidence) -> Iterator[Finding]:
-    met = [one for one in swallowed(evidence) if _is_lost(one)]
+def check(case: Case) -> Iterator[Finding]:
+    met = [one for one in swallowed(case) if _is_lost(one)]
     for first in met[:1]:
         own = [one for one in met if same(one.shards, first.shards)]
-        came_of_it = trouble(evidence, own)
-        if isinstance(came_of_it, bool) or (came_of_it is None and len(by_path(own)) < FEW * _opened(evidence, first)):
+        came_of_it = trouble(case, own)
+        if isinstance(came_of_it, bool) or (came_of_it is None and len(by_path(own)) < FEW * _opened(case, first)):
             return
-        yield _finding(evidence, own, came_of_it)
+        yield _finding(case, own, came_of_it)
 
 
 def _is_lost(one: Met) -> bool:
@@ -71,25 +71,25 @@ def _is_lost(one: Met) -> bool:
     return one.error.rest_lost and (gave is None or gave <= one.error.before + LAST)
 
 
-def _opened(evidence: Evidence, one: Met) -> int:
-    opened = sum(each.opened for each in of_list(evidence, one.shards))
+def _opened(case: Case, one: Met) -> int:
+    opened = sum(each.opened for each in of_list(case, one.shards))
     return min(opened, one.shards.total or opened)
 
 
-def _finding(evidence: Evidence, met: list[Met], came_of_it: Trouble | None) -> Finding:
+def _finding(case: Case, met: list[Met], came_of_it: Trouble | None) -> Finding:
     first, shards = met[0], by_path(met)
     error = first.error
-    lost = [_lost(evidence, own[0]) for own in shards.values()]
+    lost = [_lost(case, own[0]) for own in shards.values()]
     each = f"{error.path.rpartition('/')[2]} could not be read to its end ({error.type}: {error.message})"
     if len(shards) > 1:
-        each = f"{len(shards)} of {_opened(evidence, first):,} shards could not be read to their end, {each[:-1]})"
-    amount = f", about {many(sum(lost), 'sample')}{_share(evidence, first, lost)}" if all(lost) else ""
+        each = f"{len(shards)} of {_opened(case, first):,} shards could not be read to their end, {each[:-1]})"
+    amount = f", about {many(sum(lost), 'sample')}{_share(case, first, lost)}" if all(lost) else ""
     then = f"; {came_of_it.text}" if came_of_it is not None else ""
     stops = ", and every shard after it" if error.list_lost else ""
     return Finding(
         cause=f"{each}, and {error.handler} went on: the rest of {'it' if len(shards) == 1 else 'them'}{stops} is left "
         f"out in silence{amount}{then}.",
-        seen=list(_seen(evidence, met)),
+        seen=list(_seen(case, met)),
         remedy=_remedy(met),
         node=first.process.node,
         rank=first.main.rank,
@@ -102,25 +102,25 @@ def _finding(evidence: Evidence, met: list[Met], came_of_it: Trouble | None) -> 
     )
 
 
-def _lost(evidence: Evidence, one: Met) -> int:
+def _lost(case: Case, one: Met) -> int:
     """Of one shard, in one pass. 0: it is not known."""
     gave = one.error.gave if one.error.gave is not None else one.error.before
-    return max(max(usual(evidence, one.shards), one.error.usual) - gave, 0)
+    return max(max(usual(case, one.shards), one.error.usual) - gave, 0)
 
 
-def _share(evidence: Evidence, first: Met, lost: list[int]) -> str:
+def _share(case: Case, first: Met, lost: list[int]) -> str:
     """Of all samples that one pass over the list would have."""
-    whole = usual(evidence, first.shards) * (first.shards.total or 0)
+    whole = usual(case, first.shards) * (first.shards.total or 0)
     if not whole or first.shards.resampled:
         return ""
     return f" in every epoch, {percent(sum(lost) / whole)} of all"
 
 
-def _seen(evidence: Evidence, met: list[Met]) -> Iterator[str]:
+def _seen(case: Case, met: list[Met]) -> Iterator[str]:
     for path, own in list(by_path(met).items())[:SHOWN]:
         one = own[0]
         gave = one.error.gave if one.error.gave is not None else one.error.before
-        full = usual(evidence, one.shards)
+        full = usual(case, one.shards)
         other = f" (other shards give up to {full:,})" if full else ""
         times = f"; met {len(own)} times" if len(own) > 1 else ""
         yield f"{path}: {one.error.type}: {one.error.message}, after {many(gave, 'sample')}{other}{times}"

@@ -27,12 +27,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from ...analysis.case import loader_name
+from ...analysis.case import Case
 from ...analysis.gpu import GPU_BUSY, gpu_use
 from ...analysis.loading import fetching, waiting
 from ...analysis.passes import each_once
 from ...analysis.stages import together
-from ...evidence import Evidence
 from ...evidence.basics import Place, Timing
 from ...evidence.finding import Certainty, Finding, Remedy, Subject, Symptom
 from ...evidence.loader import Call, Loader
@@ -56,23 +55,23 @@ class Made(NamedTuple):
 
 
 @rule(explains=Symptom.SLOW, certainty=Certainty.CERTAIN, needs=("recording",), outranks=("dataloader-bound",))
-def check(evidence: Evidence) -> Iterator[Finding]:
-    of_loaders = [_of_loader(evidence, main, loader) for main in evidence.mains() for loader in main.loaders]
-    yield from each_once([*of_loaders, *(_of_main(main) for main in evidence.mains())])
+def check(case: Case) -> Iterator[Finding]:
+    of_loaders = [_of_loader(case, main, loader) for main in case.mains for loader in main.loaders]
+    yield from each_once([*of_loaders, *(_of_main(main) for main in case.mains)])
 
 
-def _of_loader(evidence: Evidence, main: Process, loader: Loader) -> Finding | None:
-    loading = evidence.workers_of(main, loader) if loader.num_workers else [main]
+def _of_loader(case: Case, main: Process, loader: Loader) -> Finding | None:
+    loading = case.workers_of(main, loader) if loader.num_workers else [main]
     reads = together(one.stages[READING] for one in loading if READING in one.stages)
-    known = fetching(evidence, main, loader)
+    known = fetching(case, main, loader)
     fetched = sum(one.fetches.total for one in known)
     if not fetched or reads.total < SHARE * fetched or not waiting(loader).matters:
         return None
-    gpu = gpu_use(evidence, main)
+    gpu = gpu_use(case, main)
     if (gpu.busy or 0.0) >= GPU_BUSY or (loader.num_workers == 0 and len(main.fetching) > 1):
         return None
     share, made = reads.total / fetched, _made(main)
-    name = loader_name(loader)
+    name = loader.name
     return _found(
         main,
         made,

@@ -26,6 +26,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from ...analysis.case import Case
 from ...analysis.culprits import Culprit, calls, culprit, found, state
 from ...analysis.stacks import place, user_frame
 from ...analysis.standstill import (
@@ -41,7 +42,6 @@ from ...analysis.standstill import (
     other_threads,
     standing,
 )
-from ...evidence import Evidence
 from ...evidence.finding import Certainty, Finding, Remedy, Symptom
 from ...evidence.live import Seen, Stack
 from ...evidence.loader import Source
@@ -70,42 +70,42 @@ STANDS = 5.0
         "main-killed",
     ),
 )
-def check(evidence: Evidence) -> Iterator[Finding]:
-    for main, stack in mains(evidence):
+def check(case: Case) -> Iterator[Finding]:
+    for main, stack in mains(case):
         if any(_is(frame.file, frame.name, WAITS) for frame in stack.calls):
-            yield from _judge(evidence, main, stack)
+            yield from _judge(case, main, stack)
 
 
 def _is(file: str, name: str, wanted: str) -> bool:
     return name == wanted and PACKAGE in file
 
 
-def _judge(evidence: Evidence, main: Seen, stack: Stack) -> Iterator[Finding]:
-    pool = [(one, seen) for one in children(evidence, main.pid) if (seen := main_stack(evidence, one.pid)) is not None]
+def _judge(case: Case, main: Seen, stack: Stack) -> Iterator[Finding]:
+    pool = [(one, seen) for one in children(case, main.pid) if (seen := main_stack(case, one.pid)) is not None]
     jobs = [pair for pair in pool if any(_is(frame.file, frame.name, WORKS) for frame in pair[1].calls)]
-    stand = [pair for pair in jobs if _stands(evidence, *pair)]
+    stand = [pair for pair in jobs if _stands(case, *pair)]
     if stand and len(stand) == len(jobs):
-        yield _found(evidence, main, stack, culprit(evidence, *stand[0]), len(jobs))
+        yield _found(case, main, stack, culprit(case, *stand[0]), len(jobs))
 
 
-def _stands(evidence: Evidence, seen: Seen, stack: Stack) -> bool:
+def _stands(case: Case, seen: Seen, stack: Stack) -> bool:
     """Nothing of it moves, and none of its threads could end its wait."""
     task = seen.main_task
     waits = seen.forked and in_futex(task) and not task.limited
     still = idles(task, seen.looked) and idles(seen, seen.looked)
-    return waits and still and nobody_else(evidence, seen) and standing(evidence, seen, stack) >= STANDS
+    return waits and still and nobody_else(case, seen) and standing(case, seen, stack) >= STANDS
 
 
-def _found(evidence: Evidence, main: Seen, stack: Stack, one: Culprit, count: int) -> Finding:
-    source = _source(evidence, main)
+def _found(case: Case, main: Seen, stack: Stack, one: Culprit, count: int) -> Finding:
+    source = _source(case, main)
     line = user_frame(stack.calls)
     at = f" at {short(place(line))}" if line is not None else ""
     return found(
         one,
-        f"{_call(stack, source)}{at} stands still: {_who(one.seen, count)}{one.spot} {_for_what(evidence, one)}.",
-        list(_seen(evidence, one, source)),
-        _remedy(evidence, one),
-        evidence,
+        f"{_call(stack, source)}{at} stands still: {_who(one.seen, count)}{one.spot} {_for_what(case, one)}.",
+        list(_seen(case, one, source)),
+        _remedy(case, one),
+        case,
     )
 
 
@@ -116,8 +116,8 @@ def _who(seen: Seen, count: int) -> str:
     return f"{every} of its pool wait for ever, the first (pid {seen.pid})"
 
 
-def _source(evidence: Evidence, main: Seen) -> Source | None:
-    process = evidence.process(main.node, main.pid)
+def _source(case: Case, main: Seen) -> Source | None:
+    process = case.process(main.node, main.pid)
     going_on = [one for one in (process.sources if process is not None else ()) if one.kind == "map"]
     return next((one for one in reversed(going_on) if one.since is not None), None)
 
@@ -130,14 +130,14 @@ def _call(stack: Stack, source: Source | None) -> str:
     return f"{name}({told})"
 
 
-def _for_what(evidence: Evidence, one: Culprit) -> str:
+def _for_what(case: Case, one: Culprit) -> str:
     if in_thread_pool(one.stack) is not None:
         return (
             "in OpenMP for threads that exist only in its parent: it was forked after the parent had computed in "
             "parallel"
         )
     if is_python_lock(one.stack):
-        threads = _holders(evidence, one.seen)
+        threads = _holders(case, one.seen)
         holder = f"perhaps {threads[0]}" if threads else "which does not exist in it"
         if _awaits(one.stack):
             return f"for what another thread was to do, {holder}: threads are not forked"
@@ -155,7 +155,7 @@ def _library(stack: Stack) -> str:
     return next((name for name in named if not name.startswith(("libc.", "libc-", "libpthread", "ld-"))), "a library")
 
 
-def _seen(evidence: Evidence, one: Culprit, source: Source | None) -> Iterator[str]:
+def _seen(case: Case, one: Culprit, source: Source | None) -> Iterator[str]:
     yield state(one)
     yield calls(one)
     pool = in_thread_pool(one.stack)
@@ -163,21 +163,21 @@ def _seen(evidence: Evidence, one: Culprit, source: Source | None) -> Iterator[s
         yield f"below that it is in {pool.file.rpartition('/')[2]}, and the process has {_threads(one.seen)}"
     if source is not None:
         yield f"{many(source.items, 'example')} had come out of it so far, by its progress bar"
-    threads = _holders(evidence, one.seen)
+    threads = _holders(case, one.seen)
     if threads:
         yield f"its parent (pid {one.seen.parent}) has other threads: {', '.join(threads)}"
 
 
-def _holders(evidence: Evidence, seen: Seen) -> list[str]:
+def _holders(case: Case, seen: Seen) -> list[str]:
     """The thread of a progress bar is always there, and hardly ever holds anything."""
-    return sorted(other_threads(evidence, seen), key=lambda name: name.startswith(BAR))
+    return sorted(other_threads(case, seen), key=lambda name: name.startswith(BAR))
 
 
 def _threads(seen: Seen) -> str:
     return many(len(seen.tasks), "thread")
 
 
-def _remedy(evidence: Evidence, one: Culprit) -> Remedy:
+def _remedy(case: Case, one: Culprit) -> Remedy:
     function = one.where.function.rpartition(".")[2] if one.where is not None else "the function"
     if in_thread_pool(one.stack) is not None:
         return Remedy(
@@ -185,7 +185,7 @@ def _remedy(evidence: Evidence, one: Culprit) -> Remedy:
             f"thread: `torch.set_num_threads(1)` as the first line of {function}, or OMP_NUM_THREADS=1 in the "
             "environment."
         )
-    threads = [name for name in _holders(evidence, one.seen) if not name.startswith(BAR)]
+    threads = [name for name in _holders(case, one.seen) if not name.startswith(BAR)]
     later = f"before {threads[0]} is started" if threads else "before models, clients and threads are made"
     return Remedy(
         f"Leave num_proc away, or call it {later}; or make what {function} needs inside of it, once per process, "

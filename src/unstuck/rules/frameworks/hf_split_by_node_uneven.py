@@ -24,11 +24,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ...analysis.case import loader_name
+from ...analysis.case import Case
 from ...analysis.loading import DATASETS, fetching, streams_of
 from ...analysis.ranks import listed, told
 from ...analysis.shares import Apart, Share, uneven
-from ...evidence import Evidence
 from ...evidence.finding import Certainty, Finding, Remedy, Subject, Symptom
 from ...evidence.loader import Loader, Shards
 from ...wording.settings import in_words_of
@@ -56,38 +55,38 @@ LEAVE_OUT = ("filter", "map", "take", "skip")  # steps after which a rank may ha
         "uncaught-exception",
     ),
 )
-def check(evidence: Evidence) -> Iterator[Finding]:
-    apart = uneven(evidence)
+def check(case: Case) -> Iterator[Finding]:
+    apart = uneven(case)
     if apart is None:
         return
-    streams = {one.rank: found for one in (apart.one, *apart.behind) if (found := _split(evidence, one)) is not None}
+    streams = {one.rank: found for one in (apart.one, *apart.behind) if (found := _split(case, one)) is not None}
     if apart.one.rank in streams and apart.first.rank in streams:
-        yield _found(evidence, apart, streams)
+        yield _found(case, apart, streams)
 
 
-def _split(evidence: Evidence, one: Share) -> Shards | None:
-    known = streams_of(evidence, one.process, one.loader, DATASETS)
+def _split(case: Case, one: Share) -> Shards | None:
+    known = streams_of(case, one.process, one.loader, DATASETS)
     return next((each for each in reversed(known) if each.splitter and (each.ranks or 1) > 1), None)
 
 
-def _found(evidence: Evidence, apart: Apart, streams: dict[int, Shards]) -> Finding:
+def _found(case: Case, apart: Apart, streams: dict[int, Shards]) -> Finding:
     few, first = apart.one, apart.first
     died = all(one.stand.death is not None for one in apart.behind)
     alone = len(apart.behind) == 1
     waits = "waited" if died else "waits" if alone else "wait"
     return Finding(
-        cause=f"The streams of {loader_name(few.loader)}, shared out by {streams[few.rank].splitter}, are of different "
+        cause=f"The streams of {few.loader.name}, shared out by {streams[few.rank].splitter}, are of different "
         f"lengths: rank {few.rank} had {_batches(few.loader)}{_went(few)}; {listed(one.rank for one in apart.behind)} "
         f"{'has' if alone else 'have'} batch {apart.batch:,} and {waits} for it in {first.stand.spot}"
         f"{', and died there' if died else ''}.",
-        seen=[*told(apart.stands), *_seen(evidence, apart, streams)],
+        seen=[*told(apart.stands), *_seen(case, apart, streams)],
         remedy=_remedy(apart),
         node=few.stand.node,
         rank=few.rank,
         pid=few.stand.pid,
         onset_s=few.newest.ended if few.newest is not None else None,
         where=few.loader.created,
-        subject=Subject("loader", loader_name(few.loader)),
+        subject=Subject("loader", few.loader.name),
         symptom=(Symptom.CRASHED if died else Symptom.STUCK).value,
     )
 
@@ -103,10 +102,10 @@ def _went(one: Share) -> str:
     return f" and went on to {one.stand.spot}" if one.stand.waits else ""
 
 
-def _seen(evidence: Evidence, apart: Apart, streams: dict[int, Shards]) -> Iterator[str]:
+def _seen(case: Case, apart: Apart, streams: dict[int, Shards]) -> Iterator[str]:
     for one in (apart.one, *apart.behind)[:4]:
         stream = streams.get(one.rank)
-        samples = sum(each.samples for each in fetching(evidence, one.process, one.loader))
+        samples = sum(each.samples for each in fetching(case, one.process, one.loader))
         state = "in the middle of a pass" if one.inside else "at the end of a pass"
         dealt = "" if stream is None else f", from {_dealt(stream)}"
         yield (

@@ -27,9 +27,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from ...analysis.case import is_users, loader_name
+from ...analysis.case import Case, is_users
 from ...analysis.shards import READERS, Met, Trouble, by_path, of_list, same, swallowed, trouble
-from ...evidence import Evidence
 from ...evidence.finding import Certainty, Finding, Remedy, Subject, Symptom
 from ...evidence.process import Process
 from ...wording.printable import quoted
@@ -71,52 +70,52 @@ class Loss(NamedTuple):
         "worker-python-exception",
     ),
 )
-def check(evidence: Evidence) -> Iterator[Finding]:
-    met = swallowed(evidence)
+def check(case: Case) -> Iterator[Finding]:
+    met = swallowed(case)
     broken = {one.error.path for one in met if one.error.rest_lost}  # handler-drops-shard-rest tells of these
     left = [one for one in met if one.error.path not in broken]
     for kind in (_opening, _reading, _decoding):
-        loss = kind(evidence, left)
+        loss = kind(case, left)
         if loss is not None:
             yield _finding(loss)
             return
 
 
-def _opening(evidence: Evidence, met: list[Met]) -> Loss | None:
+def _opening(case: Case, met: list[Met]) -> Loss | None:
     """Whole shards of a list."""
     own = _first([one for one in met if one.error.stage == "open"])
     if not own:
         return None
-    lists = of_list(evidence, own[0].shards)
+    lists = of_list(case, own[0].shards)
     paths, total = len(by_path(own)), own[0].shards.total
     among = min(total or paths, sum(one.opened for one in lists) + paths)
-    return _enough(evidence, own, "shard", (paths, among), SHARDS)
+    return _enough(case, own, "shard", (paths, among), SHARDS)
 
 
-def _decoding(evidence: Evidence, met: list[Met]) -> Loss | None:
+def _decoding(case: Case, met: list[Met]) -> Loss | None:
     """Single samples. Of many errors not each was noted, but all were counted."""
     own = _first([one for one in met if one.error.stage != "open" and one.shards.library != READERS])
     if not own:
         return None
-    lists = of_list(evidence, own[0].shards)
+    lists = of_list(case, own[0].shards)
     noted = sum(len(one.errors) for one in lists)
     count = sum(one.failed for one in lists) * len(own) // max(noted, 1)
-    return _enough(evidence, own, "sample", (count, sum(one.samples for one in lists)), SAMPLES)
+    return _enough(case, own, "sample", (count, sum(one.samples for one in lists)), SAMPLES)
 
 
-def _reading(evidence: Evidence, met: list[Met]) -> Loss | None:
+def _reading(case: Case, met: list[Met]) -> Loss | None:
     """Files that a loader of the user's own could not read: of all calls of the same function for the same loader."""
     own = [one for one in met if one.shards.library == READERS]
     own = [one for one in own if (one.main.pid, one.shards.name) == (own[0].main.pid, own[0].shards.name)]
     if not own:
         return None
     first = own[0]
-    workers = evidence.workers_of(first.main, first.loader) if first.loader is not None else []
+    workers = case.workers_of(first.main, first.loader) if first.loader is not None else []
     crew = workers if first.process.role == "worker" else [first.process]
     read = sum(one.stages[first.shards.name].count for one in crew if first.shards.name in one.stages)
     failed = sum(shards.failed for one in crew for shards in one.shards if shards.library == READERS)
     least = SHARDS if not read or _holds_many(own, crew, read + failed) else SAMPLES
-    return _enough(evidence, own, "file", (failed, failed + read), least)
+    return _enough(case, own, "file", (failed, failed + read), least)
 
 
 def _holds_many(met: list[Met], crew: list[Process], reads: int) -> bool:
@@ -133,9 +132,9 @@ def _first(met: list[Met]) -> list[Met]:
     return [one for one in own if same(one.shards, own[0].shards)]
 
 
-def _enough(evidence: Evidence, met: list[Met], what: str, counts: tuple[int, int], least: float) -> Loss | None:
+def _enough(case: Case, met: list[Met], what: str, counts: tuple[int, int], least: float) -> Loss | None:
     count, among = counts
-    came_of_it = trouble(evidence, met)
+    came_of_it = trouble(case, met)
     if isinstance(came_of_it, bool) or (came_of_it is None and count < least * among):
         return None
     return Loss(met, what, count, max(among, count), came_of_it)
@@ -160,7 +159,7 @@ def _finding(loss: Loss) -> Finding:
 
 
 def loader_of(one: Met) -> str:
-    return loader_name(one.loader) if one.loader is not None else "its dataset"
+    return one.loader.name if one.loader is not None else "its dataset"
 
 
 def _cause(loss: Loss) -> str:

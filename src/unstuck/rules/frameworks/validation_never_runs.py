@@ -24,9 +24,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ...analysis.case import is_users, loader_name
+from ...analysis.case import Case, is_users
 from ...analysis.passes import each_once
-from ...evidence import Evidence
 from ...evidence.finding import Certainty, Finding, Remedy, Subject, Symptom
 from ...evidence.frameworks import LIGHTNING, Framework
 from ...evidence.loader import Loader
@@ -43,15 +42,15 @@ from ..rule import rule
     behind=("shard-read-errors", "handler-drops-shard-rest"),
     foretells=True,
 )
-def check(evidence: Evidence) -> Iterator[Finding]:
-    yield from each_once(_judge(main, one) for main in evidence.mains() for one in main.frameworks)
+def check(case: Case) -> Iterator[Finding]:
+    yield from each_once(_judge(main, one) for main in case.mains for one in main.frameworks)
 
 
 def _judge(main: Process, one: Framework) -> Finding | None:
     if not one.missed or one.delivered is None or not _after(one):
         return None
     loader = _loader(main, one)
-    name = loader_name(loader) if loader is not None else "its data"
+    name = loader.name if loader is not None else "its data"
     after = f"{_after(one):,}"
     told = f"was told that {name} has {one.announced or 0:,} batches and validates after number {after}, but only"
     if one.announced is None:
@@ -93,7 +92,7 @@ def _seen(main: Process, one: Framework, loader: Loader | None) -> Iterator[str]
         size = f", batch_size={loader.batch_size}" if loader.batch_size else ""
         dropped = ", drop_last=True" if loader.drop_last else ""
         length = f"len(dataset) is {loader.dataset_length:,}, " if loader.dataset_length is not None else ""
-        yield f"{loader_name(loader)}: {length}{many(loader.num_workers, 'worker')}{size}{dropped}"
+        yield f"{loader.name}: {length}{many(loader.num_workers, 'worker')}{size}{dropped}"
     if not main.saved:
         yield "no checkpoint was saved"
 

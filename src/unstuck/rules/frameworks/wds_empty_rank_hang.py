@@ -26,12 +26,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from ...analysis.case import loader_name
+from ...analysis.case import Case
 from ...analysis.passes import crews
 from ...analysis.ranks import listed, told
 from ...analysis.shards import WEBDATASET, crew_size, newest, readers
 from ...analysis.shares import Apart, uneven
-from ...evidence import Evidence
 from ...evidence.finding import Certainty, Finding, Remedy, Subject, Symptom
 from ...evidence.loader import Loader, Shards
 from ...evidence.process import Process
@@ -68,29 +67,29 @@ class Empty(NamedTuple):
         "workers-without-shards",
     ),
 )
-def check(evidence: Evidence) -> Iterator[Finding]:
-    empty = _empty(evidence)
+def check(case: Case) -> Iterator[Finding]:
+    empty = _empty(case)
     if not empty:
         return
-    apart = uneven(evidence)
+    apart = uneven(case)
     one = next((each for each in empty if apart is not None and each.main.rank == apart.one.rank), None)
     if apart is not None and one is not None and apart.one.loader.number == one.loader.number:
-        yield _stuck(evidence, one, empty, apart)
+        yield _stuck(case, one, empty, apart)
         return
     fell = next((each for each in empty if _fell(each)), None)
     if fell is not None:
-        yield _fallen(evidence, fell, empty)
+        yield _fallen(case, fell, empty)
 
 
-def _empty(evidence: Evidence) -> list[Empty]:
+def _empty(case: Case) -> list[Empty]:
     """Ranks with a loader that brought nothing, and of which no process has a shard."""
     found = []
-    for main in evidence.ranks():
+    for main in case.ranks:
         for loader in main.loaders:
-            lists = _lists(evidence, main, loader) if loader.passes and not loader.pass_batches else []
+            lists = _lists(case, main, loader) if loader.passes and not loader.pass_batches else []
             if lists and all((one.mine == 0 and not one.opened) or _all_left_out(one) for one in lists):
                 found.append(Empty(main, loader, max(lists, key=lambda one: one.samples)))
-    return found if len({one.main.rank for one in found}) < len(evidence.ranks()) else []
+    return found if len({one.main.rank for one in found}) < len(case.ranks) else []
 
 
 def _all_left_out(one: Shards) -> bool:
@@ -98,10 +97,10 @@ def _all_left_out(one: Shards) -> bool:
     return one.samples > 0 and one.passes > 0
 
 
-def _lists(evidence: Evidence, main: Process, loader: Loader) -> list[Shards]:
+def _lists(case: Case, main: Process, loader: Loader) -> list[Shards]:
     """What those that load for it go through; without workers that is the rank itself, which may load for others."""
     if loader.num_workers:
-        crew = next(reversed(crews(evidence, main, loader)), [])
+        crew = next(reversed(crews(case, main, loader)), [])
         return [shards for one in crew if (shards := newest(one)) is not None]
     own = [one for one in main.shards if one.library == WEBDATASET]
     return [one for one in own if one.mine == 0 or _all_left_out(one)][-1:]
@@ -113,7 +112,7 @@ def _fell(one: Empty) -> bool:
     return failure is not None and failure.how == "uncaught" and failure.position is None
 
 
-def _stuck(evidence: Evidence, one: Empty, empty: list[Empty], apart: Apart) -> Finding:
+def _stuck(case: Case, one: Empty, empty: list[Empty], apart: Apart) -> Finding:
     died = all(other.stand.death is not None for other in apart.behind)
     wait = "waited" if died else "waits" if len(apart.behind) == 1 else "wait"
     then = " and came to the end of the script" if apart.one.stand.ended else ""
@@ -124,14 +123,14 @@ def _stuck(evidence: Evidence, one: Empty, empty: list[Empty], apart: Apart) -> 
         f"{', and died there' if died else ' for ever'}."
     )
     symptom = Symptom.CRASHED if died else Symptom.STUCK
-    return _finding(evidence, one, cause, told(apart.stands), symptom)
+    return _finding(case, one, cause, told(apart.stands), symptom)
 
 
-def _fallen(evidence: Evidence, one: Empty, empty: list[Empty]) -> Finding:
+def _fallen(case: Case, one: Empty, empty: list[Empty]) -> Finding:
     failure = one.main.failure
     words = said(failure) if failure is not None else ""
     cause = f"{_nothing(one, empty)}: its loop over the loader ran not once, and what comes after it raised {words}."
-    return _finding(evidence, one, cause, [], Symptom.CRASHED)
+    return _finding(case, one, cause, [], Symptom.CRASHED)
 
 
 def _nothing(one: Empty, empty: list[Empty]) -> str:
@@ -147,32 +146,32 @@ def _nothing(one: Empty, empty: list[Empty]) -> str:
     return f"{who[:1].upper()}{who[1:]} of {ranks} {got}{made}"
 
 
-def _finding(evidence: Evidence, one: Empty, cause: str, stands: list[str], symptom: Symptom) -> Finding:
+def _finding(case: Case, one: Empty, cause: str, stands: list[str], symptom: Symptom) -> Finding:
     return Finding(
         cause=cause,
-        seen=[*stands, *_seen(evidence, one)],
+        seen=[*stands, *_seen(case, one)],
         remedy=_remedy(one),
         node=one.main.node,
         rank=one.main.rank,
         pid=one.main.pid,
         onset_s=next((each.ended for each in one.main.phases if each.loader == one.loader.number), None),
         where=one.shards.where or one.loader.created,
-        subject=Subject("loader", loader_name(one.loader)),
+        subject=Subject("loader", one.loader.name),
         symptom=symptom.value,
     )
 
 
-def _seen(evidence: Evidence, one: Empty) -> Iterator[str]:
-    each = {main.rank: _of_rank(evidence, main, one.shards) for main in evidence.ranks()[:8]}
+def _seen(case: Case, one: Empty) -> Iterator[str]:
+    each = {main.rank: _of_rank(case, main, one.shards) for main in case.ranks[:8]}
     yield f"shards of each rank: {', '.join(f'rank {rank}: {count}' for rank, count in each.items())}"
     shared = f", shared out by {one.shards.splitter}" if one.shards.splitter else ""
     check = "" if one.shards.empty_check else "; empty_check is off, so that nothing was raised"
     yield f"the dataset was made at {line(one.shards.where)}{shared}{check}" if one.shards.where else f"shards{shared}"
 
 
-def _of_rank(evidence: Evidence, main: Process, shards: Shards) -> int:
+def _of_rank(case: Case, main: Process, shards: Shards) -> int:
     """Of the list that was made at the same line."""
-    lists = [each for one in readers(evidence, main) for each in one.shards if each.where == shards.where]
+    lists = [each for one in readers(case, main) for each in one.shards if each.where == shards.where]
     known = [each.of_rank for each in lists if each.of_rank is not None]
     return known[-1] if known else sum(each.mine or 0 for each in lists)
 

@@ -24,9 +24,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ...analysis.case import loader_name
+from ...analysis.case import Case
 from ...analysis.shards import ARCHIVES, Refused, TooFew, crew_size, newest, refused, too_few
-from ...evidence import Evidence
 from ...evidence.finding import Certainty, Finding, Remedy, Subject, Symptom
 from ...evidence.loader import Loader, Shards
 from ...wording.printable import printable
@@ -55,11 +54,11 @@ RAISES = "check_empty"
         "ddp-uneven-batches",
     ),
 )
-def check(evidence: Evidence) -> Iterator[Finding]:
-    few = too_few(evidence, ARCHIVES)
+def check(case: Case) -> Iterator[Finding]:
+    few = too_few(case, ARCHIVES)
     if few is not None:
         yield _ahead(few)
-    found = refused(evidence, RAISES)
+    found = refused(case, RAISES)
     if found is None or found.shards is None or found.shards.mine != 0 or found.shards.opened:
         return
     one, shards = found.raised, found.shards
@@ -67,7 +66,7 @@ def check(evidence: Evidence) -> Iterator[Finding]:
     yield Finding(
         cause=f"{_total(shards)} for {_crew(ranks, workers)}{_made(shards)}: none was left for {one.by}, and "
         "webdataset's empty_check makes that an error.",
-        seen=list(_seen(evidence, found)),
+        seen=list(_seen(case, found)),
         remedy=_remedy(shards, ranks, workers, one.loader),
         node=one.process.node,
         rank=one.main.rank,
@@ -75,7 +74,7 @@ def check(evidence: Evidence) -> Iterator[Finding]:
         pid=one.process.pid,
         onset_s=one.failure.at,
         where=shards.where or (one.loader.created if one.loader is not None else None),
-        subject=Subject("loader", loader_name(one.loader)) if one.loader is not None else None,
+        subject=Subject("loader", one.loader.name) if one.loader is not None else None,
     )
 
 
@@ -95,10 +94,10 @@ def _made(shards: Shards) -> str:
     return f" in the WebDataset of {short(shards.where)}" if shards.where is not None else ""
 
 
-def _seen(evidence: Evidence, found: Refused) -> Iterator[str]:
+def _seen(case: Case, found: Refused) -> Iterator[str]:
     one = found.raised
     yield f"{said(one.failure)} ({one.by})"
-    parts = [(each, newest(each)) for each in evidence.recording or ()]
+    parts = [(each, newest(each)) for each in case.recording or ()]
     known = [(each, shards) for each, shards in parts if shards is not None and shards.mine is not None]
     told = [f"{_name(each.rank, each.worker)}: {shards.mine}" for each, shards in known[:8]]
     if len(told) > 1:

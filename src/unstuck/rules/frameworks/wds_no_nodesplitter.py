@@ -29,10 +29,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ...analysis.case import loader_name
+from ...analysis.case import Case
 from ...analysis.ranks import listed
 from ...analysis.shards import SPLIT, Refused, Same, crew_size, refused, same_on_ranks, without
-from ...evidence import Evidence
 from ...evidence.finding import Certainty, Finding, Remedy, Subject, Symptom
 from ...wording.text import line, many, said, short
 from ..rule import rule
@@ -54,10 +53,10 @@ RAISES = "single_node_only"
         "collectives-out-of-step",
     ),
 )
-def check(evidence: Evidence) -> Iterator[Finding]:
-    found = refused(evidence, RAISES)
+def check(case: Case) -> Iterator[Finding]:
+    found = refused(case, RAISES)
     if found is None:
-        same = same_on_ranks(evidence)
+        same = same_on_ranks(case)
         yield from [_same(same)] if same is not None else []
         return
     one, shards = found.raised, found.shards
@@ -76,7 +75,7 @@ def check(evidence: Evidence) -> Iterator[Finding]:
         pid=one.process.pid,
         onset_s=one.failure.at,
         where=where or (one.loader.created if one.loader is not None else None),
-        subject=Subject("loader", loader_name(one.loader)) if one.loader is not None else None,
+        subject=Subject("loader", one.loader.name) if one.loader is not None else None,
     )
 
 
@@ -98,7 +97,7 @@ def _same(one: Same) -> Finding:
         rank=one.mains[0].rank,
         pid=one.mains[0].pid,
         where=shards.where or one.loader.created,
-        subject=Subject("loader", loader_name(one.loader)),
+        subject=Subject("loader", one.loader.name),
         symptom=Symptom.WRONG.value,
     )
 

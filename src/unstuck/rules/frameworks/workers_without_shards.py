@@ -26,12 +26,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ...analysis.case import host_of, loader_name
+from ...analysis.case import Case
 from ...analysis.gpu import GPU_BUSY, gpu_use
 from ...analysis.loading import ShardlessCrew, computes, fetching, waiting, without_shards
 from ...analysis.passes import each_once
 from ...analysis.shards import TABLES, TooFew, too_few
-from ...evidence import Evidence
 from ...evidence.finding import Certainty, Finding, Remedy, Subject, Symptom
 from ...evidence.loader import Loader
 from ...evidence.process import Process
@@ -50,25 +49,25 @@ SHOWN = 8  # workers that are named one by one
     needs=("recording|data",),
     outranks=("worker-finished-early", "dataloader-bound"),
 )
-def check(evidence: Evidence) -> Iterator[Finding]:
-    few = too_few(evidence, TABLES)
+def check(case: Case) -> Iterator[Finding]:
+    few = too_few(case, TABLES)
     if few is not None:
         yield _ahead(few)
-    yield from each_once(_judge(evidence, main, loader) for main in evidence.mains() for loader in main.loaders)
+    yield from each_once(_judge(case, main, loader) for main in case.mains for loader in main.loaders)
 
 
-def _judge(evidence: Evidence, main: Process, loader: Loader) -> Finding | None:
-    crew = without_shards(evidence, main, loader)
-    gpu = gpu_use(evidence, main)
+def _judge(case: Case, main: Process, loader: Loader) -> Finding | None:
+    crew = without_shards(case, main, loader)
+    gpu = gpu_use(case, main)
     if crew is None or not waiting(loader).matters or (gpu.busy or 0.0) >= GPU_BUSY:
         return None
     first, count = crew.idle[0], len(crew.idle)
     return Finding(
-        cause=f"{count} of the {len(crew.workers)} workers of {loader_name(loader)} {'has' if count == 1 else 'have'} "
+        cause=f"{count} of the {len(crew.workers)} workers of {loader.name} {'has' if count == 1 else 'have'} "
         f"nothing to do: the stream has only {many(_shards(crew), 'shard')}{_of_rank(crew)}, and a worker takes whole "
         f"ones. The loop waits for data {percent(waiting(loader).share)} of the time.",
-        seen=[*_seen(evidence, crew), *gpu.words],
-        remedy=_remedy(evidence, crew),
+        seen=[*_seen(case, crew), *gpu.words],
+        remedy=_remedy(case, crew),
         certainty=gpu.certainty,
         node=main.node,
         rank=main.rank,
@@ -76,7 +75,7 @@ def _judge(evidence: Evidence, main: Process, loader: Loader) -> Finding | None:
         pid=first.pid,
         onset_s=loader.began,
         where=loader.created,
-        subject=Subject("loader", loader_name(loader)),
+        subject=Subject("loader", loader.name),
     )
 
 
@@ -93,13 +92,13 @@ def _of_rank(crew: ShardlessCrew) -> str:
     return f" {whose}" if every else f" {whose} ({crew.shards.total:,} in all)"
 
 
-def _seen(evidence: Evidence, crew: ShardlessCrew) -> Iterator[str]:
+def _seen(case: Case, crew: ShardlessCrew) -> Iterator[str]:
     parts = [f"worker {one.worker}: {_mine(one)}" for one in crew.workers[:SHOWN]]
     yield f"shards of each worker: {', '.join(parts)}"
     samples = {one.pid: sum(each.samples for each in one.fetching) for one in crew.workers}
     brought = [f"worker {one.worker}: {samples[one.pid]:,}" for one in crew.workers[:SHOWN]]
     yield f"samples that each brought: {', '.join(brought)}"
-    worked = fetching(evidence, crew.main, crew.loader)
+    worked = fetching(case, crew.main, crew.loader)
     total, idle = sum(one.fetches.total for one in worked), sum(one.idle.total for one in worked)
     if total:
         yield f"those that have shards are loading {percent(total / (total + idle))} of their time"
@@ -111,11 +110,11 @@ def _mine(worker: Process) -> str:
     return str(sum(one.mine or 0 for one in worker.shards))
 
 
-def _remedy(evidence: Evidence, crew: ShardlessCrew) -> Remedy:
+def _remedy(case: Case, crew: ShardlessCrew) -> Remedy:
     shards, workers, ranks = _shards(crew), len(crew.workers), crew.shards.ranks or 1
     fewer = f"{settings(crew.loader, num_workers=shards)} loads as fast as now and needs less memory"
-    host = host_of(evidence, crew.main)
-    if host is not None and 0 < host.cpus <= shards * ranks and computes(evidence, crew.main, crew.loader):
+    host = case.host_of(crew.main)
+    if host is not None and 0 < host.cpus <= shards * ranks and computes(case, crew.main, crew.loader):
         return Remedy(
             f"Set {fewer}: the {many(shards, 'worker')} that load already use the {many(host.cpus, 'processor')}, so "
             "more shards would not help. Make the samples cheaper, or prepare them beforehand."

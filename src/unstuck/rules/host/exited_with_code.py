@@ -19,8 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ...analysis.case import newest_loader, reached
-from ...evidence import Evidence
+from ...analysis.case import Case, reached
 from ...evidence.finding import Certainty, Finding, Remedy, Symptom
 from ...wording.text import duration, ending, signal_name, who
 from ..rule import rule
@@ -39,36 +38,36 @@ LAST_SIGNAL = 64
         "collective-timeout", "rendezvous-peer-missing", "collectives-out-of-step", "stuck-in-user-code",
     ),
 )  # fmt: skip
-def check(evidence: Evidence) -> Iterator[Finding]:
-    status = evidence.run.status
-    if status is None or status <= 0 or evidence.trial is not None:
+def check(case: Case) -> Iterator[Finding]:
+    status = case.run.status
+    if status is None or status <= 0 or case.trial is not None:
         return
-    ends = [seen.at for seen in evidence.exits or () if evidence.is_command(seen.node, seen.pid)]
+    ends = [seen.at for seen in case.exits or () if case.is_command(seen.node, seen.pid)]
     killed = SHELL < status <= SHELL + LAST_SIGNAL
     signal = f": a program in it was killed ({signal_name(SHELL - status)})" if killed else ""
     yield Finding(
         cause=f"The command exited with code {status}{signal}.",
-        seen=list(_seen(evidence, ends)),
+        seen=list(_seen(case, ends)),
         remedy=Remedy(
             "Look at what it printed last: no exception was seen to end it, so it chose this exit code itself."
         ),
-        node=evidence.run.host or None,
-        pid=evidence.run.pid,
+        node=case.run.host or None,
+        pid=case.run.pid,
         onset_s=min(ends, default=None),
         certainty=Certainty.LIKELY.value if killed else Certainty.CERTAIN.value,
     )
 
 
-def _seen(evidence: Evidence, ends: list[float]) -> Iterator[str]:
-    program = evidence.run.command[0].rpartition("/")[2] if evidence.run.command else "the command"
-    yield f"{program} (pid {evidence.run.pid}) {ending(evidence.run.status or 0)}" + (
+def _seen(case: Case, ends: list[float]) -> Iterator[str]:
+    program = case.run.command[0].rpartition("/")[2] if case.run.command else "the command"
+    yield f"{program} (pid {case.run.pid}) {ending(case.run.status or 0)}" + (
         f" after {duration(min(ends))}" if ends else ""
     )
-    for process in evidence.mains():
-        ended = evidence.exit_of(process)
-        if ended is not None and ended.status and not evidence.is_command(process.node, process.pid):
+    for process in case.mains:
+        ended = case.exit_of(process)
+        if ended is not None and ended.status and not case.is_command(process.node, process.pid):
             yield f"{who(process)} {ending(ended.status)}"
-        newest = newest_loader(process)
+        newest = process.newest_loader
         if newest is not None:
             yield reached(newest)
             return

@@ -19,10 +19,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from ...analysis.case import Case
 from ...analysis.culprits import calls, culprit, found
 from ...analysis.stacks import BUILDING, doing
 from ...analysis.standstill import LONG, main_stack
-from ...evidence import Evidence
 from ...evidence.finding import Certainty, Finding, Remedy, Subject, Symptom
 from ...evidence.live import Awaited, Seen
 from ...wording.printable import quoted
@@ -55,13 +55,13 @@ BUILDER = "torch/utils/cpp_extension.py"
     needs=("processes", "stacks"),
     outranks=("stuck-in-user-code", "dataloader-bound", "uncaught-exception", "main-killed"),
 )
-def check(evidence: Evidence) -> Iterator[Finding]:
-    for seen in evidence.processes or ():
-        stack, lock = main_stack(evidence, seen.pid), seen.lock
+def check(case: Case) -> Iterator[Finding]:
+    for seen in case.processes or ():
+        stack, lock = main_stack(case, seen.pid), seen.lock
         if stack is None or lock is None or doing(stack) != BUILDING:
             continue
-        one = culprit(evidence, seen, stack)
-        if lock.holders or _somebody_builds(evidence) or (one.seconds < LONG and not _left_over(lock, evidence)):
+        one = culprit(case, seen, stack)
+        if lock.holders or _somebody_builds(case) or (one.seconds < LONG and not _left_over(lock, case)):
             continue
         name = lock.name or "the lock file in the extension's folder"
         yield found(
@@ -71,34 +71,34 @@ def check(evidence: Evidence) -> Iterator[Finding]:
             [
                 f"it has waited for at least {duration(one.seconds)}",
                 calls(one),
-                *_age(lock, evidence),
+                *_age(lock, case),
                 "no process of the run compiles anything",
             ],
             Remedy(
                 "Remove the lock file; torch builds the extension again.",
                 [f"rm {quoted(lock.name)}" if lock.name else "rm ~/.cache/torch_extensions/*/*/lock"],
             ),
-            evidence,
+            case,
             Subject("file", lock.name) if lock.name else None,
         )
         return
 
 
-def _left_over(lock: Awaited, evidence: Evidence) -> bool:
+def _left_over(lock: Awaited, case: Case) -> bool:
     """Older than everybody who could have made it."""
-    return lock.age is not None and lock.age > max(other.age for other in evidence.processes or ())
+    return lock.age is not None and lock.age > max(other.age for other in case.processes or ())
 
 
-def _age(lock: Awaited, evidence: Evidence) -> list[str]:
+def _age(lock: Awaited, case: Case) -> list[str]:
     if lock.age is None:
         return []
-    older = ", older than every process of this run" if _left_over(lock, evidence) else ""
+    older = ", older than every process of this run" if _left_over(lock, case) else ""
     return [f"the lock file is {duration(lock.age)} old{older}"]
 
 
-def _somebody_builds(evidence: Evidence) -> bool:
-    return any(_compiles(one) for one in evidence.processes or ()) or any(
-        BUILDER in call.file and doing(stack) != BUILDING for stack in evidence.stacks or () for call in stack.calls
+def _somebody_builds(case: Case) -> bool:
+    return any(_compiles(one) for one in case.processes or ()) or any(
+        BUILDER in call.file and doing(stack) != BUILDING for stack in case.stacks or () for call in stack.calls
     )
 
 

@@ -24,10 +24,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from ...analysis.case import Case
 from ...analysis.gil import Held, called, held, native
 from ...analysis.stacks import place, user_frame
 from ...analysis.standstill import recorded
-from ...evidence import Evidence
 from ...evidence.basics import Place
 from ...evidence.finding import Certainty, Finding, Remedy, Subject, Symptom
 from ...wording.text import duration, many, short, who
@@ -50,12 +50,12 @@ OUTRANKED = (
 
 
 @rule(explains=Symptom.STUCK, certainty=Certainty.LIKELY, needs=("processes", "stacks"), outranks=OUTRANKED)
-def check(evidence: Evidence) -> Iterator[Finding]:
-    for one in held(evidence):
-        yield _found(evidence, one)
+def check(case: Case) -> Iterator[Finding]:
+    for one in held(case):
+        yield _found(case, one)
 
 
-def _found(evidence: Evidence, one: Held) -> Finding:
+def _found(case: Case, one: Held) -> Finding:
     seen, where = one.seen, place(user_frame(one.stack.calls))
     inside = called(one.stack)
     how = "computes" if one.spins else "is blocked"
@@ -68,20 +68,20 @@ def _found(evidence: Evidence, one: Held) -> Finding:
     cause = cause[:1].upper() + cause[1:]
     return Finding(
         cause=cause,
-        seen=list(_seen(evidence, one)),
+        seen=list(_seen(case, one)),
         remedy=_remedy(one, inside, where),
         node=seen.node,
         rank=seen.rank,
         worker=seen.worker,
         pid=seen.pid,
-        onset_s=evidence.stall.since if evidence.stall is not None else None,
+        onset_s=case.stall.since if case.stall is not None else None,
         where=where,
         subject=Subject("thread", _thread(one)),
         symptom=Symptom.WAITING.value if one.is_main and one.spins else "",  # a computation may still end
     )
 
 
-def _seen(evidence: Evidence, one: Held) -> Iterator[str]:
+def _seen(case: Case, one: Held) -> Iterator[str]:
     seen, task = one.seen, one.task
     used = f"used {duration(task.cpu)} of CPU time" if one.spins else f"slept in {task.wait_channel or task.syscall}"
     yield (
@@ -94,9 +94,9 @@ def _seen(evidence: Evidence, one: Held) -> Iterator[str]:
     yield "it is in " + " < ".join(frames)
     if one.waiting:
         times = sum(waiting.switches for waiting in one.waiting)
-        names = ", ".join(_name(evidence, one, waiting.tid) for waiting in one.waiting[:CALLS])
+        names = ", ".join(_name(case, one, waiting.tid) for waiting in one.waiting[:CALLS])
         yield f"{many(len(one.waiting), 'thread')} asked for the GIL {times:,} times meanwhile, in vain: {names}"
-    process = recorded(evidence, seen)
+    process = recorded(case, seen)
     if process is not None and process.trace_refused:
         yield f"asked for its Flight Recorder, pid {seen.pid} gave no answer: that takes the GIL, too"
 
@@ -114,8 +114,8 @@ def _thread(one: Held) -> str:
     return one.stack.name or ("MainThread" if one.is_main else str(one.task.tid))
 
 
-def _name(evidence: Evidence, one: Held, tid: int) -> str:
-    stack = next((own for own in evidence.stacks or () if own.pid == one.seen.pid and own.tid == tid), None)
+def _name(case: Case, one: Held, tid: int) -> str:
+    stack = next((own for own in case.stacks or () if own.pid == one.seen.pid and own.tid == tid), None)
     line = short(place(user_frame(stack.calls))) if stack is not None else ""
     name = stack.name if stack is not None and stack.name else str(tid)
     return f"{name} at {line}" if line else name

@@ -21,10 +21,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from ...analysis.case import Case
 from ...analysis.culprits import calls, culprit, found
 from ...analysis.stacks import LOCK_FILE, doing
 from ...analysis.standstill import LONG, main_stack
-from ...evidence import Evidence
 from ...evidence.finding import Certainty, Finding, Remedy, Subject, Symptom
 from ...evidence.live import Awaited
 from ...wording.printable import quoted
@@ -38,15 +38,15 @@ from ..rule import rule
     needs=("processes", "stacks"),
     outranks=("stuck-in-user-code", "dataloader-bound", "uncaught-exception", "main-killed"),
 )
-def check(evidence: Evidence) -> Iterator[Finding]:
-    for seen in evidence.processes or ():
-        stack, lock = main_stack(evidence, seen.pid), seen.lock
+def check(case: Case) -> Iterator[Finding]:
+    for seen in case.processes or ():
+        stack, lock = main_stack(case, seen.pid), seen.lock
         if stack is None or lock is None or doing(stack) != LOCK_FILE:
             continue
-        one = culprit(evidence, seen, stack)
+        one = culprit(case, seen, stack)
         if one.seconds < LONG or any(holder.moving for holder in lock.holders):
             continue
-        ours = {each.pid for each in (*(evidence.processes or ()), *(evidence.recording or ()))}
+        ours = {each.pid for each in (*(case.processes or ()), *(case.recording or ()))}
         name = f"the lock file {lock.name}" if lock.name else "a lock file"
         yield found(
             one,
@@ -61,7 +61,7 @@ def check(evidence: Evidence) -> Iterator[Finding]:
                 *([f"the file is {duration(lock.age)} old"] if lock.age is not None else ()),
             ],
             _remedy(lock, ours),
-            evidence,
+            case,
             Subject("file", lock.name) if lock.name else None,
         )
         return

@@ -22,10 +22,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ...analysis.case import COMMAND, SIGKILL, host_of, newest_loader, reached, unrecorded_command
+from ...analysis.case import COMMAND, SIGKILL, Case, reached
 from ...analysis.memory import told_of_kill
 from ...analysis.rank_deaths import crashed_at
-from ...evidence import Evidence
 from ...evidence.basics import Place
 from ...evidence.finding import Certainty, Finding, Remedy, Symptom
 from ...evidence.process import Process
@@ -36,24 +35,24 @@ FATAL = {-4, -5, -6, -7, -8, -11, -31, SIGKILL}
 
 
 @rule(explains=Symptom.CRASHED, certainty=Certainty.CERTAIN, needs=("exits",))
-def check(evidence: Evidence) -> Iterator[Finding]:
-    for seen in sorted(evidence.exits or (), key=lambda one: one.at):
-        process = evidence.process(seen.node, seen.pid, seen.at) or unrecorded_command(evidence, seen)
+def check(case: Case) -> Iterator[Finding]:
+    for seen in sorted(case.exits or (), key=lambda one: one.at):
+        process = case.process(seen.node, seen.pid, seen.at) or case.unrecorded_command(seen)
         if process is None or process.role not in ("main", COMMAND) or seen.status not in FATAL:
             continue
-        newest, place = newest_loader(process), crashed_at(process)
+        newest, place = process.newest_loader, crashed_at(process)
         told = [reached(newest), f"it was {newest.now}"] if newest is not None else []
-        if evidence.run.status == 0:
+        if case.run.status == 0:
             told.append("the command went on without it and exited with code 0: what it had to do is missing")
         if place is not None:
             told.insert(0, f"native code crashed while it was at {line(place)} in {place.function}")
-        name, where = _name(evidence, process), f" at {short(place)}" if place is not None else ""
+        name, where = _name(case, process), f" at {short(place)}" if place is not None else ""
         verb = "was killed" if seen.status == SIGKILL else "crashed"
         yield Finding(
             cause=f"{name[:1].upper()}{name[1:]} {verb} ({signal_name(seen.status)}){where}.",
             seen=[
                 f"{name} ended by {signal_name(seen.status)} after {duration(seen.at)}",
-                *(told_of_kill(host_of(evidence, process), process.pid, seen.at) if seen.status == SIGKILL else ()),
+                *(told_of_kill(case.host_of(process), process.pid, seen.at) if seen.status == SIGKILL else ()),
                 *told,
             ],
             remedy=_remedy(seen.status, place),
@@ -66,13 +65,13 @@ def check(evidence: Evidence) -> Iterator[Finding]:
         return
 
 
-def _name(evidence: Evidence, process: Process) -> str:
-    starter = evidence.process(process.node, process.parent)
+def _name(case: Case, process: Process) -> str:
+    starter = case.process(process.node, process.parent)
     if starter is not None and starter.role == "main" and process.rank is None:
         return f"child process {process.pid} of the main process (pid {starter.pid})"
     if process.role != COMMAND:
         return who(process)
-    program = evidence.run.command[0].rpartition("/")[2] if evidence.run.command else "it"
+    program = case.run.command[0].rpartition("/")[2] if case.run.command else "it"
     return f"the command {program} (pid {process.pid})"
 
 

@@ -22,11 +22,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from ...analysis.case import Case
 from ...analysis.culprits import culprit, found, state
 from ...analysis.progress import is_beside
 from ...analysis.stacks import EXITING, doing, place, user_frame
 from ...analysis.standstill import LONG, children, idles, mains, moves, other_stacks
-from ...evidence import Evidence
 from ...evidence.finding import Certainty, Finding, Remedy, Subject, Symptom
 from ...evidence.live import Seen, Stack
 from ...wording.text import line, many, short
@@ -39,14 +39,14 @@ from ..rule import rule
     needs=("processes", "stacks"),
     outranks=("stuck-in-user-code", "uncaught-exception", "main-killed"),
 )
-def check(evidence: Evidence) -> Iterator[Finding]:
-    for seen, stack in mains(evidence):
+def check(case: Case) -> Iterator[Finding]:
+    for seen, stack in mains(case):
         if doing(stack) != EXITING or not idles(seen.main_task, seen.looked):
             continue
-        one = culprit(evidence, seen, stack)
-        alive = [other for other in other_stacks(evidence, seen.pid) if other.calls]
+        one = culprit(case, seen, stack)
+        alive = [other for other in other_stacks(case, seen.pid) if other.calls]
         threads = [other for other in alive if not is_beside(other)] or alive  # a logger's own end by themselves
-        waiting = [child for child in children(evidence, seen.pid) if child.role in ("child", "worker")]
+        waiting = [child for child in children(case, seen.pid) if child.role in ("child", "worker")]
         if one.seconds < LONG or _at_work(seen, threads, waiting) or not (threads or waiting):
             continue
         told = [_thread(other) for other in threads[:4]] + [_child(child) for child in waiting[:4]]
@@ -62,7 +62,7 @@ def check(evidence: Evidence) -> Iterator[Finding]:
                 "make it daemon=True. The training is done: once its files are written, this process can be ended.",
                 [f"kill {seen.pid}"],
             ),
-            evidence,
+            case,
             Subject("thread", first.name) if first is not None else None,
         )
         return

@@ -20,9 +20,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from ...analysis.case import Case
 from ...analysis.culprits import awaited, calls, culprit, found, state
 from ...analysis.standstill import LONG, main_stack
-from ...evidence import Evidence
 from ...evidence.finding import Certainty, Finding, Remedy, Subject, Symptom
 from ...evidence.live import Awaited, Seen, Stack
 from ..rule import rule
@@ -38,12 +38,12 @@ LAUNCHING = ("popen_spawn_posix.py", "popen_forkserver.py")
     needs=("processes", "stacks"),
     outranks=("stuck-in-user-code", "worker-blocked-io", "dataloader-bound", "uncaught-exception", "main-killed"),
 )
-def check(evidence: Evidence) -> Iterator[Finding]:
-    for seen in evidence.processes or ():
-        awaits, stack = _full_pipe(seen), main_stack(evidence, seen.pid)
+def check(case: Case) -> Iterator[Finding]:
+    for seen in case.processes or ():
+        awaits, stack = _full_pipe(seen), main_stack(case, seen.pid)
         if awaits is None or stack is None or _starts_a_child(stack):
             continue
-        one = culprit(evidence, seen, stack)
+        one = culprit(case, seen, stack)
         if one.seconds < LONG:
             continue
         stream = STREAMS.get(awaits.descriptor or 0, f"descriptor {awaits.descriptor}")
@@ -58,7 +58,7 @@ def check(evidence: Evidence) -> Iterator[Finding]:
                 "start the training with its output in a file. Reading once lets this run go on:",
                 [f"timeout 5 cat /proc/{seen.pid}/fd/{awaits.descriptor} > /tmp/unread-output.txt"],
             ),
-            evidence,
+            case,
             Subject("pipe", stream),
         )
         return

@@ -24,10 +24,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ...analysis.case import newest_loader, reached
+from ...analysis.case import Case, reached
 from ...analysis.rank_deaths import told_alone
 from ...analysis.stops import Covered, Stop, before_limit, checkpoint, coverage, covered, standstill, stop_of
-from ...evidence import Evidence
 from ...evidence.finding import Certainty, Finding, Remedy, Symptom
 from ...wording.text import duration, ending, signal_name
 from ..rule import rule
@@ -61,50 +60,50 @@ ADVICE = {
         "container-oom-killed", "main-oom-killed",
     ),
 )  # fmt: skip
-def check(evidence: Evidence) -> Iterator[Finding]:
-    stop = None if told_alone(evidence) else stop_of(evidence)
+def check(case: Case) -> Iterator[Finding]:
+    stop = None if told_alone(case) else stop_of(case)
     if stop is None:
         return
-    saved = covered(evidence, stop.at)
+    saved = covered(case, stop.at)
     name = f"by {signal_name(-stop.signal)}" if stop.signal else "without a last word"
     yield Finding(
-        cause=f"The run was stopped {name} {duration(stop.at)} after its start{_limit(evidence, stop)}"
-        f"{checkpoint(evidence, saved)}.",
-        seen=list(_seen(evidence, stop, saved)),
-        remedy=_remedy(evidence, stop, saved),
-        node=evidence.run.host or None,
-        pid=evidence.run.pid,
+        cause=f"The run was stopped {name} {duration(stop.at)} after its start{_limit(case, stop)}"
+        f"{checkpoint(case, saved)}.",
+        seen=list(_seen(case, stop, saved)),
+        remedy=_remedy(case, stop, saved),
+        node=case.run.host or None,
+        pid=case.run.pid,
         onset_s=stop.at,
         certainty=stop.certainty.value,
     )
 
 
-def _limit(evidence: Evidence, stop: Stop) -> str:
-    left = before_limit(evidence, stop.at)
+def _limit(case: Case, stop: Stop) -> str:
+    left = before_limit(case, stop.at)
     if left is None or not -AT_THE_LIMIT <= left <= NEAR:
         return ""
-    return f", {duration(abs(left))} {'before' if left > 0 else 'after'} {evidence.run.scheduler}'s time limit"
+    return f", {duration(abs(left))} {'before' if left > 0 else 'after'} {case.run.scheduler}'s time limit"
 
 
-def _seen(evidence: Evidence, stop: Stop, saved: Covered | None) -> Iterator[str]:
-    yield from _end(evidence, stop)
-    yield from _sender(evidence, stop)
-    stood = standstill(evidence, stop.at)
+def _seen(case: Case, stop: Stop, saved: Covered | None) -> Iterator[str]:
+    yield from _end(case, stop)
+    yield from _sender(case, stop)
+    stood = standstill(case, stop.at)
     if stood is not None:
         yield f"no progress for {duration(stood)} before that"
-    yield from coverage(evidence, saved)
-    newest = [one for process in evidence.mains()[:1] if (one := newest_loader(process)) is not None]
+    yield from coverage(case, saved)
+    newest = [one for process in case.mains[:1] if (one := process.newest_loader) is not None]
     yield from (reached(one) for one in newest)
 
 
-def _end(evidence: Evidence, stop: Stop) -> Iterator[str]:
-    status = evidence.run.status
+def _end(case: Case, stop: Stop) -> Iterator[str]:
+    status = case.run.status
     if not stop.signal:
         yield "its processes are gone, without an exception, an exit status or a regular end"
-        if any(one.broke_off for one in evidence.host or ()):
+        if any(one.broke_off for one in case.host or ()):
             yield "the watcher was killed at the same time: SIGKILL to the whole job, or the machine went down"
         return
-    ends = [seen.at for seen in evidence.exits or () if evidence.is_command(seen.node, seen.pid)]
+    ends = [seen.at for seen in case.exits or () if case.is_command(seen.node, seen.pid)]
     later = f" {duration(min(ends) - stop.at)} later" if ends and stop.told is not None else ""
     if status is not None:
         yield f"the command {ending(status)}{later}"
@@ -112,10 +111,10 @@ def _end(evidence: Evidence, stop: Stop) -> Iterator[str]:
         yield f"the main process ended by {signal_name(-stop.signal)}"
 
 
-def _sender(evidence: Evidence, stop: Stop) -> Iterator[str]:
-    told, left, scheduler = stop.told, before_limit(evidence, stop.at), evidence.run.scheduler
+def _sender(case: Case, stop: Stop) -> Iterator[str]:
+    told, left, scheduler = stop.told, before_limit(case, stop.at), case.run.scheduler
     if told is not None and told.by:
-        own = ", a process of this run" if evidence.process(evidence.run.host, told.pid) is not None else ""
+        own = ", a process of this run" if case.process(case.run.host, told.pid) is not None else ""
         yield f"sent by {SENDERS.get(told.by, told.by)} (pid {told.pid}{own})"
     elif told is not None and told.terminal:
         key = {2: "Ctrl-C", 3: "Ctrl-\\"}.get(told.signal)
@@ -132,14 +131,14 @@ def _sender(evidence: Evidence, stop: Stop) -> Iterator[str]:
         yield "possible in a Kubernetes pod: eviction, preemption, or the pod was deleted"
 
 
-def _remedy(evidence: Evidence, stop: Stop, saved: Covered | None) -> Remedy:
+def _remedy(case: Case, stop: Stop, saved: Covered | None) -> Remedy:
     resume = f"Resume from {saved.saved.path}." if saved is not None else ""
     if stop.signal in ADVICE:
         return Remedy(f"{ADVICE[stop.signal]}. {resume}".strip())
-    if evidence.run.scheduler == "Slurm":
+    if case.run.scheduler == "Slurm":
         text = "Have Slurm requeue the job, and send a signal 2 min before the limit; save in its handler."
         return Remedy(f"{resume} {text}".strip(), ["sbatch --requeue --signal=B:USR1@120 job.sh"])
-    if not any(one.optimizer_steps for one in evidence.mains()):
+    if not any(one.optimizer_steps for one in case.mains):
         return Remedy("Nothing in the run failed: look for what sent the signal, and start the run again.")
     if saved is not None and (saved.steps == 0 or not saved.age):
         return Remedy(resume)

@@ -25,6 +25,7 @@ from collections.abc import Iterator
 
 import msgspec
 
+from ...analysis.case import Case
 from ...analysis.culprits import awaited, calls, culprit, found, state
 from ...analysis.progress import helped, is_beside, is_reporter, pages_in, waits_for_answer, wraps
 from ...analysis.side_work import in_hook
@@ -41,7 +42,6 @@ from ...analysis.standstill import (
     same_place,
     same_sample,
 )
-from ...evidence import Evidence
 from ...evidence.finding import Certainty, Finding, Remedy, Symptom
 from ...evidence.live import Seen, Stack
 from ...wording.text import duration
@@ -57,14 +57,14 @@ A_MINUTE = 60.0  # longer than anybody sleeps on purpose between two steps
     outranks=("dataloader-bound", "uncaught-exception", "main-killed"),
     fallback=True,
 )
-def check(evidence: Evidence) -> Iterator[Finding]:
-    own = [(seen, stack) for seen, stack in mains(evidence) if doing(stack) == OWN and not wraps(evidence, seen)]
-    for seen, stack in [(worker, stack) for _, worker, stack in fetchers(evidence)] + own:
-        if not _stands(evidence, seen, stack) or waits_for_user(seen, stack):
+def check(case: Case) -> Iterator[Finding]:
+    own = [(seen, stack) for seen, stack in mains(case) if doing(stack) == OWN and not wraps(case, seen)]
+    for seen, stack in [(worker, stack) for _, worker, stack in fetchers(case)] + own:
+        if not _stands(case, seen, stack) or waits_for_user(seen, stack):
             continue
-        one = culprit(evidence, seen, stack)
+        one = culprit(case, seen, stack)
         answers = waits_for_answer(seen)
-        if one.where is None or one.seconds < (A_MINUTE if answers else _patience(evidence, seen, stack)):
+        if one.where is None or one.seconds < (A_MINUTE if answers else _patience(case, seen, stack)):
             continue
         task = seen.main_task
         waits = f" It waits for {awaited(task.awaits)}." if task.awaits is not None else ""
@@ -78,37 +78,37 @@ def check(evidence: Evidence) -> Iterator[Finding]:
                 "line turns the silence into an error.",
                 [f"py-spy dump --pid {seen.pid} --locals"],
             ),
-            evidence,
+            case,
         )
         yield msgspec.structs.replace(finding, symptom=Symptom.WAITING.value) if answers else finding
         return
 
 
-def _stands(evidence: Evidence, seen: Seen, stack: Stack) -> bool:
+def _stands(case: Case, seen: Seen, stack: Stack) -> bool:
     """It did nothing, and neither did any thread, child or other end that it may wait for."""
     if seen.state not in ("S", "D") or not same_place(stack) or not idles(seen.main_task, seen.looked):
         return False
-    return not pages_in(seen, seen.main_task) and not helped(evidence, seen, stack)
+    return not pages_in(seen, seen.main_task) and not helped(case, seen, stack)
 
 
-def _patience(evidence: Evidence, seen: Seen, stack: Stack) -> float:
+def _patience(case: Case, seen: Seen, stack: Stack) -> float:
     """A sleep ends by itself. One that is begun again and again, over one sample or one stall, waits for something.
 
     So does a thread or a child that sleeps while the main thread waits: it may well be the one that is waited for. In a
     framework's hook it may be the hook's work.
     """
-    task, stall = seen.main_task, evidence.stall
-    if not asleep(task) and not _somebody_sleeps(evidence, seen):
+    task, stall = seen.main_task, case.stall
+    if not asleep(task) and not _somebody_sleeps(case, seen):
         return LONG
     again = asleep(task) and task.switches and (stall is not None or same_sample(stack))
-    if again and not in_hook(evidence, seen):
+    if again and not in_hook(case, seen):
         return LONG
     return max(stall.patience if stall is not None else A_MINUTE, A_MINUTE)
 
 
-def _somebody_sleeps(evidence: Evidence, seen: Seen) -> bool:
-    others = [seen.task(one.tid) for one in other_stacks(evidence, seen.pid) if not is_beside(one)]
-    children = [one.main_task for one in descendants(evidence, seen.pid) if not is_reporter(one)]
+def _somebody_sleeps(case: Case, seen: Seen) -> bool:
+    others = [seen.task(one.tid) for one in other_stacks(case, seen.pid) if not is_beside(one)]
+    children = [one.main_task for one in descendants(case, seen.pid) if not is_reporter(one)]
     return any(task is not None and (asleep(task) or task.limited) for task in others) or any(map(asleep, children))
 
 

@@ -23,11 +23,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ...analysis.case import STARTING, is_users, loader_name, newest_loader, reached, user_line
+from ...analysis.case import STARTING, Case, is_users, reached, user_line
 from ...analysis.failures import OWN_DECISION
 from ...analysis.passes import EMPTY, raised_after_nothing
 from ...analysis.torch_errors import REMOTE_ERROR, again, errors_of, late, warned, with_setting
-from ...evidence import Evidence
 from ...evidence.finding import Certainty, Finding, Remedy, Subject, Symptom
 from ...evidence.process import Failure, Process
 from ...wording.text import line, said, short, who
@@ -35,8 +34,8 @@ from ..rule import rule
 
 
 @rule(explains=Symptom.CRASHED, certainty=Certainty.CERTAIN, needs=("recording",))
-def check(evidence: Evidence) -> Iterator[Finding]:
-    failed = [one for one in evidence.recording or () if one.role in ("main", "launcher") and _crashed(one)]
+def check(case: Case) -> Iterator[Finding]:
+    failed = [one for one in case.recording or () if one.role in ("main", "launcher") and _crashed(one)]
     ranks = [one for one in failed if one.role == "main"] or failed
     for process in sorted(ranks, key=lambda one: one.failure.at if one.failure else 0.0)[:1]:
         failure = process.failure
@@ -46,7 +45,7 @@ def check(evidence: Evidence) -> Iterator[Finding]:
         yield Finding(
             cause=_cause(process, failure),
             seen=list(_seen(process, len(ranks))),
-            remedy=_remedy(evidence, process, failure),
+            remedy=_remedy(case, process, failure),
             node=process.node,
             rank=process.rank,
             pid=process.pid,
@@ -93,9 +92,9 @@ def _message(message: str) -> str:
 
 def _meanwhile(process: Process) -> str:
     """The stage that failed, where it is one of the loader's own."""
-    newest = newest_loader(process)
+    newest = process.newest_loader
     if newest is not None and newest.now == STARTING and newest.failed:
-        return f", while the iterator of {loader_name(newest)} was made"
+        return f", while the iterator of {newest.name} was made"
     return ""
 
 
@@ -113,17 +112,17 @@ def _seen(process: Process, ranks: int) -> Iterator[str]:
     if failure.index is not None:
         yield f"sample {failure.index} was being fetched"
     yield from (f"file in hand: {path}" for path in failure.paths[:2])
-    newest = newest_loader(process)
+    newest = process.newest_loader
     if newest is not None:
         yield reached(newest)
     if ranks > 1:
         yield f"{ranks} processes ended by an exception; this one was the first"
 
 
-def _remedy(evidence: Evidence, process: Process, failure: Failure) -> Remedy:
+def _remedy(case: Case, process: Process, failure: Failure) -> Remedy:
     error = late(failure)
     if error is not None:
-        return again(evidence, error)
+        return again(case, error)
     for other in errors_of(failure)[:1]:
         if other.kind == REMOTE_ERROR:
             return Remedy(
@@ -133,13 +132,13 @@ def _remedy(evidence: Evidence, process: Process, failure: Failure) -> Remedy:
         if other.details:
             return Remedy(
                 f"Run it again with {other.details}: NCCL then prints which call failed, and why.",
-                [with_setting(evidence, other.details)],
+                [with_setting(case, other.details)],
             )
     return Remedy(_advice(process, failure))
 
 
 def _advice(process: Process, failure: Failure) -> str:
-    newest = newest_loader(process)
+    newest = process.newest_loader
     if newest is not None and newest.now == STARTING and newest.failed:
         return (
             "The loader was made, but its workers or its sampler could not be started: look at what is handed to them "

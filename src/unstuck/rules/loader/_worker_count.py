@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from ...analysis.case import host_of, training_loaders
+from ...analysis.case import Case
 from ...analysis.cpu_contention import Cores, cores_of_loop
 from ...analysis.loading import Spread
 from ...analysis.time_use import Loop, loops
-from ...evidence import Evidence
 from ...evidence.finding import Remedy
 from ...evidence.loader import Loader
 from ...evidence.process import Process
@@ -64,17 +63,17 @@ def waiting(spread: Spread) -> bool:
     return spread.computing + spread.queued < ON_CORE
 
 
-def room(evidence: Evidence, main: Process, loader: Loader) -> Room:
-    host = host_of(evidence, main)
-    trainings = {one.pid for one, _ in training_loaders(evidence) if one.node == main.node}
-    return Room(host.cpus or None if host else None, max(len(trainings), 1), cores_of_loop(evidence, main, loader))
+def room(case: Case, main: Process, loader: Loader) -> Room:
+    host = case.host_of(main)
+    trainings = {one.pid for one, _ in case.training_loaders if one.node == main.node}
+    return Room(host.cpus or None if host else None, max(len(trainings), 1), cores_of_loop(case, main, loader))
 
 
-def room_by_samples(evidence: Evidence, loop: Loop) -> Room:
+def room_by_samples(case: Case, loop: Loop) -> Room:
     """Of a run that is only looked at. Where its own processes wait for a core, none is idle, whoever has them."""
-    host, seen = next(iter(evidence.host or ()), None), [one for one in evidence.processes or () if one.looked]
+    host, seen = next(iter(case.host or ()), None), [one for one in case.processes or () if one.looked]
     cpus = host.cpus or None if host is not None else None
-    trainings = sum(one.gets_on for one in loops(evidence))
+    trainings = sum(one.gets_on for one in loops(case))
     used = sum(one.cpu / one.looked for one in seen)
     full = loop.spread is not None and loop.spread.queued > loop.spread.blocked
     cores = Cores(cpus, cpus, used, 0.0 if full else max(cpus - used, 0.0)) if cpus and seen else None

@@ -25,9 +25,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from ...analysis.case import loader_name
+from ...analysis.case import Case
 from ...analysis.standstill import LONG
-from ...evidence import Evidence
 from ...evidence.finding import Certainty, Finding, Remedy, Subject, Symptom
 from ...evidence.loader import Loader
 from ...evidence.process import Failure, Process
@@ -74,19 +73,19 @@ class Lost(NamedTuple):
     ),
     behind=("shm-exhausted", "shm-full-at-start", "fd-exhausted-tensors-kept", "fd-leak-in-dataset", "max-map-count"),
 )
-def check(evidence: Evidence) -> Iterator[Finding]:
-    for main in evidence.mains():
-        found = _lost(evidence, main)
+def check(case: Case) -> Iterator[Finding]:
+    for main in case.mains:
+        found = _lost(case, main)
         if found is not None:
-            yield _finding(evidence, found)
+            yield _finding(case, found)
             return
 
 
-def _lost(evidence: Evidence, main: Process) -> Lost | None:
+def _lost(case: Case, main: Process) -> Lost | None:
     failed: list[tuple[Failure, Process, Loader]] = []
     for loader in main.loaders:
-        for worker in evidence.workers_of(main, loader):
-            if _waits(evidence, main, loader, worker):
+        for worker in case.workers_of(main, loader):
+            if _waits(case, main, loader, worker):
                 failed += [(one, worker, loader) for one in worker.failures if _counts(main, loader, one)]
     if not failed:
         return None
@@ -94,12 +93,12 @@ def _lost(evidence: Evidence, main: Process) -> Lost | None:
     return Lost(failure, worker, main, loader, len(failed))
 
 
-def _waits(evidence: Evidence, main: Process, loader: Loader, worker: Process) -> bool:
+def _waits(case: Case, main: Process, loader: Loader, worker: Process) -> bool:
     """For long, or until it ended, with this worker at its service."""
     if loader.now != WAITING or worker.pid not in loader.pids[-max(loader.num_workers, 1) :]:
         return False
-    looked = evidence.looked_at or 0.0
-    return evidence.stall is not None or not main.alive or looked - loader.now_since >= LONG
+    looked = case.looked_at or 0.0
+    return case.stall is not None or not main.alive or looked - loader.now_since >= LONG
 
 
 def _counts(main: Process, loader: Loader, one: Failure) -> bool:
@@ -113,12 +112,12 @@ def _counts(main: Process, loader: Loader, one: Failure) -> bool:
     return one.at >= began - workers_first and awaited
 
 
-def _finding(evidence: Evidence, lost: Lost) -> Finding:
+def _finding(case: Case, lost: Lost) -> Finding:
     failure, loader = lost.failure, lost.loader
     ended = lost.ended is not None and lost.ended.message.startswith(TIMED_OUT)
     return Finding(
         cause=_cause(lost, timed_out=ended),
-        seen=list(_seen(evidence, lost)),
+        seen=list(_seen(case, lost)),
         remedy=_remedy(failure, loader),
         node=lost.worker.node,
         rank=lost.main.rank,
@@ -137,7 +136,7 @@ def _cause(lost: Lost, *, timed_out: bool) -> str:
     waits = "waited for it until its timeout" if timed_out else "waits for it for ever"
     rank = f" of rank {lost.main.rank}" if lost.main.rank is not None else ""
     return (
-        f"{_name(lost.failure)} of {loader_name(lost.loader)} was made and then dropped, because {what} cannot be "
+        f"{_name(lost.failure)} of {lost.loader.name} was made and then dropped, because {what} cannot be "
         f"pickled: the loop{rank} {waits}."
     )
 
@@ -151,16 +150,16 @@ def _name(failure: Failure) -> str:
     return f"{'Batch' if failure.batch is not None else 'Item'} {_number(failure)}"
 
 
-def _seen(evidence: Evidence, lost: Lost) -> Iterator[str]:
+def _seen(case: Case, lost: Lost) -> Iterator[str]:
     failure, loader = lost.failure, lost.loader
     yield f"{who(lost.worker)}, in the thread that sends what it made: {said(failure)}"
     if failure.culprit is not None:
         yield f"that function is written at {short(failure.culprit)}"
     for one in failure.unpicklable[1:]:
         yield f"nor can this be pickled: {one}"
-    end = evidence.looked_at or (lost.ended.at if lost.ended is not None else lost.main.last_sign)
-    if evidence.stall is not None:
-        end = max(end, evidence.stall.since + evidence.stall.seconds)
+    end = case.looked_at or (lost.ended.at if lost.ended is not None else lost.main.last_sign)
+    if case.stall is not None:
+        end = max(end, case.stall.since + case.stall.seconds)
     had = many(loader.pass_batches, "batch") if loader.pass_batches else "no batch"
     yield f"the loop had {had} in this pass and has waited {duration(max(end - loader.now_since, 0.0))} for the next"
     if lost.batches > 1:

@@ -25,9 +25,8 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 
-from ...analysis.case import is_users, loader_name, user_line
+from ...analysis.case import Case, is_users, user_line
 from ...analysis.failures import Raised, raised
-from ...evidence import Evidence
 from ...evidence.basics import Place
 from ...evidence.finding import Certainty, Finding, Remedy, Subject, Symptom
 from ...evidence.process import Failure
@@ -60,8 +59,8 @@ KINDS = 3  # of shapes shown
     needs=("recording",),
     outranks=("worker-python-exception", "uncaught-exception"),
 )
-def check(evidence: Evidence) -> Iterator[Finding]:
-    for one in [found for found in raised(evidence) if _unequal(found.failure)][:1]:
+def check(case: Case) -> Iterator[Finding]:
+    for one in [found for found in raised(case) if _unequal(found.failure)][:1]:
         kinds = _kinds(one.failure)
         odd = _odd(kinds)
         yield Finding(
@@ -151,7 +150,7 @@ def _seen(one: Raised, kinds: dict[str, list[str]]) -> Iterator[str]:
     at = f", batch {one.failure.batch}" if one.failure.batch is not None else ""
     yield f"in {one.by}{at}"
     if one.loader is not None:
-        yield f"it is {loader_name(one.loader)}, with {_collate_fn(one)}"
+        yield f"it is {one.loader.name}, with {_collate_fn(one)}"
 
 
 def _collate_fn(one: Raised) -> str:

@@ -25,12 +25,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ...analysis.case import loader_name, user_line
+from ...analysis.case import Case, user_line
 from ...analysis.data_files import Bad, bad, base
 from ...analysis.data_wording import finding, listed_out, once_more
 from ...analysis.data_wording import place as place_of
 from ...analysis.failures import UNIDENTIFIED, Raised, path_of, paths_of, undecoded
-from ...evidence import Evidence
 from ...evidence.finding import Certainty, Finding, Remedy, Subject, Symptom
 from ...evidence.process import Failure
 from ...wording.printable import printable, quoted
@@ -49,14 +48,14 @@ SCAN = (
     needs=("recording|data",),
     outranks=("worker-python-exception", "uncaught-exception"),
 )
-def check(evidence: Evidence) -> Iterator[Finding]:
-    refused = undecoded(evidence)[:1]
+def check(case: Case) -> Iterator[Finding]:
+    refused = undecoded(case)[:1]
     for one in refused:
         failure, path, place = one.failure, path_of(one.failure), user_line(one.failure)
         spot = f" at {short(place)}" if place is not None else ""
         yield Finding(
             cause=f"{_what(failure, path)} {_verdict(failure)}{spot}: {_message(failure)}",
-            seen=[*_seen(one), *_of_file(evidence, path)],
+            seen=[*_seen(one), *_of_file(case, path)],
             remedy=_remedy(one, path),
             node=one.process.node,
             rank=one.process.rank,
@@ -66,12 +65,12 @@ def check(evidence: Evidence) -> Iterator[Finding]:
             where=place,
             subject=_subject(failure, path),
         )
-    images = bad(evidence, "image")
+    images = bad(case, "image")
     if images and not refused:
-        yield _checked(evidence, images)
+        yield _checked(case, images)
 
 
-def _checked(evidence: Evidence, found: list[Bad]) -> Finding:
+def _checked(case: Case, found: list[Bad]) -> Finding:
     """Files were read on purpose."""
     files, total = [one.file for one in found], sum(one.total for one in found)
     first = printable(found[0].first.member) or base(files[0].path)
@@ -79,21 +78,21 @@ def _checked(evidence: Evidence, found: list[Bad]) -> Finding:
     more = f" and {many(total - 1, 'other image')}" if total > 1 else ""
     where = f", in {many(len(files), 'file')}" if more and len(files) > 1 and held else ""
     return finding(
-        evidence,
+        case,
         found,
         f"{first}{held}{more} cannot be decoded{where}: a loader that does not expect it raises when "
         f"{'its' if total == 1 else 'their'} turn comes.",
         Remedy(
             f"Fetch {'it' if total == 1 else 'them'} anew, or leave {'it' if total == 1 else 'them'} out: --quarantine "
             "writes the names, with a filter for the loader.",
-            [*listed_out(evidence), *once_more(evidence, files[0])],
+            [*listed_out(case), *once_more(case, files[0])],
         ),
     )
 
 
-def _of_file(evidence: Evidence, path: str) -> Iterator[str]:
+def _of_file(case: Case, path: str) -> Iterator[str]:
     """What reading that very file showed."""
-    for file in evidence.data.files if evidence.data is not None and path else ():
+    for file in case.data.files if case.data is not None and path else ():
         if file.path == path:
             yield from (f"in the file, {place_of(fault)}" for fault in file.faults[:3])
 
@@ -135,7 +134,7 @@ def _seen(one: Raised) -> Iterator[str]:
     yield from (f"file in hand: {path}" for path in paths_of(failure)[:2])
     if one.loader is not None:
         before = f", after {many(one.loader.batches, 'batch')}"
-        yield f"it was for {loader_name(one.loader)}{before}"
+        yield f"it was for {one.loader.name}{before}"
 
 
 def _subject(failure: Failure, path: str) -> Subject | None:

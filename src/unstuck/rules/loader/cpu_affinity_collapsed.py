@@ -28,10 +28,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ...analysis.case import host_of, loader_name, loaders_in_use
+from ...analysis.case import Case
 from ...analysis.loading import SECONDS, SHARE, Waiting, waiting
 from ...analysis.processors import Pinned, pinned
-from ...evidence import Evidence
 from ...evidence.finding import Certainty, Finding, Remedy, Subject, Symptom
 from ...evidence.loader import Loader
 from ...evidence.process import Process
@@ -58,24 +57,24 @@ IN_WORKER, BY_MAIN, FROM_START = "in the workers", "by the main process", "from 
     outranks=("cpu-oversubscription", "too-many-workers", "dataloader-bound", "loader-always-slow"),
     of_loader=True,
 )
-def check(evidence: Evidence) -> Iterator[Finding]:
-    for main, loader in loaders_in_use(evidence):
-        found = pinned(evidence, main, loader) if _matters(waiting(loader)) else None
+def check(case: Case) -> Iterator[Finding]:
+    for main, loader in case.loaders_in_use:
+        found = pinned(case, main, loader) if _matters(waiting(loader)) else None
         if found is None or not _collapsed(found, loader):
             continue
-        since = _since(evidence, main, found)
+        since = _since(case, main, found)
         if not _others_idle(found, since):
             continue
         yield Finding(
             cause=f"{_who(found, loader)} may run on {_on(found)} only, though there are {int(found.most)}: "
-            f"{_waits(found, loader)}. {_how(evidence, main, loader, since)}",
+            f"{_waits(found, loader)}. {_how(case, main, loader, since)}",
             seen=list(_seen(main, loader, found)),
-            remedy=_remedy(evidence, main, loader, found, since),
+            remedy=_remedy(case, main, loader, found, since),
             node=main.node,
             rank=main.rank,
             pid=main.pid,
             where=loader.created,
-            subject=Subject("loader", loader_name(loader)),
+            subject=Subject("loader", loader.name),
         )
 
 
@@ -100,19 +99,19 @@ def _others_idle(found: Pinned, since: str) -> bool:
     return found.most - found.busy >= IDLE
 
 
-def _since(evidence: Evidence, main: Process, found: Pinned) -> str:
+def _since(case: Case, main: Process, found: Pinned) -> str:
     at_first = [one.process.processors for one in found.uses if one.process is not main]
     if any(one is not None and one > len(found.on) for one in at_first):
         return IN_WORKER
-    host = host_of(evidence, main)
+    host = case.host_of(main)
     few = main.processors is not None and main.processors < len(found.could)
     return FROM_START if few or (host is not None and 0 < host.cpus < found.most) else BY_MAIN
 
 
 def _who(found: Pinned, loader: Loader) -> str:
     if loader.num_workers == 0:
-        return f"The main process, which loads the batches of {loader_name(loader)} itself,"
-    return f"The {len(found.uses)} workers of {loader_name(loader)}"
+        return f"The main process, which loads the batches of {loader.name} itself,"
+    return f"The {len(found.uses)} workers of {loader.name}"
 
 
 def _on(found: Pinned) -> str:
@@ -125,7 +124,7 @@ def _waits(found: Pinned, loader: Loader) -> str:
     return f"{who} that wants to run waits for its turn {percent(found.queued)} of the time"
 
 
-def _how(evidence: Evidence, main: Process, loader: Loader, since: str) -> str:
+def _how(case: Case, main: Process, loader: Loader, since: str) -> str:
     if since == IN_WORKER:
         name = loader.worker_init_fn
         return f"They were pinned after they had started{f', as {_last(name)} may do' if name else ''}."
@@ -137,7 +136,7 @@ def _how(evidence: Evidence, main: Process, loader: Loader, since: str) -> str:
             else "an import or a call of its own"
         )
         return f"The main process was pinned after it had started, by {by}{inherited}."
-    binder = _binder(evidence) or ("Slurm" if _in_slurm(main) else "")
+    binder = _binder(case) or ("Slurm" if _in_slurm(main) else "")
     return f"The training was started that way{f', by {binder}' if binder else ''}."
 
 
@@ -147,8 +146,8 @@ def _bound(main: Process) -> str:
     return ", ".join(f"{name}={known[name]}" for name in VARIABLES if known.get(name, "false").lower() != "false")
 
 
-def _binder(evidence: Evidence) -> str:
-    first = evidence.run.command[:1]
+def _binder(case: Case) -> str:
+    first = case.run.command[:1]
     name = first[0].rpartition("/")[2] if first else ""
     return name if name in BINDERS else ""
 
@@ -175,9 +174,9 @@ def _seen(main: Process, loader: Loader, found: Pinned) -> Iterator[str]:
     yield f"num_workers is {loader.num_workers}; the loop waits for data {percent(waiting(loader).share)} of the time"
 
 
-def _remedy(evidence: Evidence, main: Process, loader: Loader, found: Pinned, since: str) -> Remedy:
+def _remedy(case: Case, main: Process, loader: Loader, found: Pinned, since: str) -> Remedy:
     processors = in_words(found.could)
-    command = quoted_line(evidence.run.command)
+    command = quoted_line(case.run.command)
     if since == FROM_START and _in_slurm(main):
         wanted = min(len(found.uses) + 1, int(found.most))
         return Remedy(
@@ -188,7 +187,7 @@ def _remedy(evidence: Evidence, main: Process, loader: Loader, found: Pinned, si
         return Remedy(
             f"Start it without the binding, or with all {len(found.could)} processors: `taskset -c {processors}` right "
             "in front of python.",
-            [f"taskset -c {processors} {command}"] if command and not _binder(evidence) else [],
+            [f"taskset -c {processors} {command}"] if command and not _binder(case) else [],
         )
     call = f"os.sched_setaffinity(0, {_set(found.could)})"
     if since == IN_WORKER:

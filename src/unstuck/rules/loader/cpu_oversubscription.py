@@ -28,10 +28,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ...analysis.case import loader_name, loaders_in_use
+from ...analysis.case import Case
 from ...analysis.loading import holds_up, waiting
 from ...analysis.processors import Crowd, crowds
-from ...evidence import Evidence
 from ...evidence.finding import Certainty, Finding, Remedy, Subject, Symptom
 from ...evidence.loader import Loader
 from ...wording.printable import quoted_line
@@ -54,26 +53,26 @@ VARIABLES = "OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1"
     outranks=("too-many-workers", "dataloader-bound"),
     of_loader=True,
 )
-def check(evidence: Evidence) -> Iterator[Finding]:
-    for crowd in crowds(evidence):
+def check(case: Case) -> Iterator[Finding]:
+    for crowd in crowds(case):
         cpus = crowd.host.cpus
         if not cpus or not _oversubscribed(crowd, cpus):
             continue
-        for main, loader in loaders_in_use(evidence):
+        for main, loader in case.loaders_in_use:
             mine = any(one.process.pid in loader.pids for one in crowd.workers)
-            if main.node != crowd.host.node or not mine or not holds_up(evidence, loader):
+            if main.node != crowd.host.node or not mine or not holds_up(case, loader):
                 continue
             yield Finding(
                 cause=f"{many(_threads(crowd), 'thread')} of {many(len(crowd.workers), 'worker')} compute on "
-                f"{many(cpus, 'processor')}: each worker of {loader_name(loader)} has a pool of threads of its own, "
+                f"{many(cpus, 'processor')}: each worker of {loader.name} has a pool of threads of its own, "
                 "and they take the processors from each other.",
                 seen=list(_seen(crowd, loader, cpus)),
-                remedy=_remedy(evidence, loader),
+                remedy=_remedy(case, loader),
                 node=main.node,
                 rank=main.rank,
                 pid=main.pid,
                 where=loader.created,
-                subject=Subject("loader", loader_name(loader)),
+                subject=Subject("loader", loader.name),
             )
             break
 
@@ -114,8 +113,8 @@ def _seen(crowd: Crowd, loader: Loader, cpus: int) -> Iterator[str]:
     yield f"the loop waits for data {percent(waiting(loader).share)} of the time"
 
 
-def _remedy(evidence: Evidence, loader: Loader) -> Remedy:
-    command = quoted_line(evidence.run.command)
+def _remedy(case: Case, loader: Loader) -> Remedy:
+    command = quoted_line(case.run.command)
     init = f", as {loader.worker_init_fn.rpartition('.')[2]} may do," if loader.worker_init_fn else ""
     return Remedy(
         f"Let each worker compute with one thread. Do not call torch.set_num_threads in the dataset or in "

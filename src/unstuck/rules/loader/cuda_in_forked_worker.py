@@ -24,9 +24,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from ...analysis.case import is_users, loader_name
+from ...analysis.case import Case, is_users
 from ...analysis.failures import Raised, fatal, raised_at
-from ...evidence import Evidence
 from ...evidence.basics import Place
 from ...evidence.finding import Certainty, Finding, Remedy, Subject, Symptom
 from ...evidence.process import Failure
@@ -43,8 +42,8 @@ CARRIED = re.compile(r"in DataLoader worker process (\d+)")
     needs=("recording",),
     outranks=("worker-python-exception", "uncaught-exception"),
 )
-def check(evidence: Evidence) -> Iterator[Finding]:
-    for one in [one for one in fatal(evidence) if TEXT.search(one.failure.message)][:1]:
+def check(case: Case) -> Iterator[Finding]:
+    for one in [one for one in fatal(case) if TEXT.search(one.failure.message)][:1]:
         place = _place(one.failure)
         yield Finding(
             cause=f"{_device(one.failure)} is used in {_whom(one)}{f' at {short(place)}' if place else ''}. That "
@@ -57,7 +56,7 @@ def check(evidence: Evidence) -> Iterator[Finding]:
             pid=one.process.pid,
             onset_s=one.failure.at,
             where=place,
-            subject=Subject("loader", loader_name(one.loader)) if one.loader is not None else None,
+            subject=Subject("loader", one.loader.name) if one.loader is not None else None,
         )
 
 
@@ -93,7 +92,7 @@ def _seen(one: Raised, place: Place | None) -> Iterator[str]:
         yield f"while sample {one.failure.index} was fetched"
     if one.loader is not None:
         how = f"; its workers are started by {one.loader.context}" if one.loader.context else ""
-        yield f"it fetched for {loader_name(one.loader)}{how}"
+        yield f"it fetched for {one.loader.name}{how}"
 
 
 def _remedy(one: Raised, place: Place | None) -> Remedy:

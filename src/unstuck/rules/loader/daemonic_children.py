@@ -22,8 +22,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from ...analysis.case import is_users, loader_name, newest_loader
-from ...evidence import Evidence
+from ...analysis.case import Case, is_users
 from ...evidence.basics import Place
 from ...evidence.finding import Certainty, Finding, Remedy, Subject, Symptom
 from ...evidence.loader import Loader
@@ -49,13 +48,13 @@ ANY = ("a process", "a thread")
     needs=("recording",),
     outranks=("worker-python-exception", "uncaught-exception"),
 )
-def check(evidence: Evidence) -> Iterator[Finding]:
-    for main in evidence.mains():
+def check(case: Case) -> Iterator[Finding]:
+    for main in case.mains:
         if main.failure is None or not _says(main.failure):
             continue
-        process, failure = _first(evidence, main)
-        owner = evidence.owner_of(process.node, process.pid)
-        loader = owner.loader if owner is not None else newest_loader(main)
+        process, failure = _first(case, main)
+        owner = case.owner_of(process.node, process.pid)
+        loader = owner.loader if owner is not None else main.newest_loader
         place, wanted, instead = _asked(failure)
         spot = f" at {short(place)}" if place is not None else ""
         yield Finding(
@@ -77,9 +76,9 @@ def _says(failure: Failure) -> bool:
     return WORDS in failure.message or any(WORDS in message for _, message in failure.causes)
 
 
-def _first(evidence: Evidence, main: Process) -> tuple[Process, Failure]:
+def _first(case: Case, main: Process) -> tuple[Process, Failure]:
     """The worker that met it first; the main process has only its words, where it came before any sample."""
-    workers = [worker for loader in main.loaders for worker in evidence.workers_of(main, loader)]
+    workers = [worker for loader in main.loaders for worker in case.workers_of(main, loader)]
     met = [(one, failure) for one in workers for failure in one.failures if _says(failure)]
     own = [(main, main.failure)] if main.failure is not None else []
     return min(met, key=lambda one: one[1].at) if met else own[0]
@@ -110,11 +109,11 @@ def _seen(failure: Failure, place: Place | None, loader: Loader | None) -> Itera
     if failure.index is not None:
         yield f"with sample {failure.index}"
     if loader is not None:
-        yield f"it worked for {loader_name(loader)}, which has num_workers={loader.num_workers}"
+        yield f"it worked for {loader.name}, which has num_workers={loader.num_workers}"
 
 
 def _remedy(wanted: str, instead: str, loader: Loader | None) -> Remedy:
-    name = loader_name(loader) if loader is not None else "this loader"
+    name = loader.name if loader is not None else "this loader"
     return Remedy(
         f"Take {instead} in place of {wanted}, or do that part before the loader is made. Or set num_workers=0 for "
         f"{name}: the main process may have children."

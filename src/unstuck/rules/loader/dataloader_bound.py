@@ -39,7 +39,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from math import ceil
 
-from ...analysis.case import is_users, loader_name, training_loaders
+from ...analysis.case import Case, is_users
 from ...analysis.cpu_contention import fair_waiting, left_out
 from ...analysis.gpu import GPU_BUSY, gpu_use
 from ...analysis.loading import Spread, handing, on_core, spread, stripes
@@ -49,7 +49,6 @@ from ...analysis.processors import queueing
 from ...analysis.stacks import FETCHING, WAITING
 from ...analysis.stages import in_words
 from ...analysis.time_use import Loop, Time, loops
-from ...evidence import Evidence
 from ...evidence.finding import Certainty, Finding, Remedy, Subject, Symptom
 from ...evidence.loader import Fetching, Loader
 from ...evidence.process import Process
@@ -72,28 +71,28 @@ STARTED = 3.0  # seconds of age of the workers: before, the first batch is waite
 
 
 @rule(explains=Symptom.SLOW, certainty=Certainty.CERTAIN, needs=("recording|samples",))
-def check(evidence: Evidence) -> Iterator[Finding]:
-    yield from _recorded(evidence) if evidence.recording is not None else _sampled(evidence)
+def check(case: Case) -> Iterator[Finding]:
+    yield from _recorded(case) if case.recording is not None else _sampled(case)
 
 
-def _recorded(evidence: Evidence) -> Iterator[Finding]:
-    for main, loader in training_loaders(evidence):
-        loop = fair_waiting(evidence, main, loader)
+def _recorded(case: Case) -> Iterator[Finding]:
+    for main, loader in case.training_loaders:
+        loop = fair_waiting(case, main, loader)
         if loop.steps < BATCHES or loop.lasted < SECONDS or loop.share < SHARE or loop.waited < LONG * loop.steps:
             continue
-        gpu = gpu_use(evidence, main)
+        gpu = gpu_use(case, main)
         if (gpu.busy or 0.0) >= GPU_BUSY:  # it still has work while the main thread waits for more
             continue
-        if oom_killed(evidence, [main, *evidence.workers_of(main, loader)]) is not None:
+        if oom_killed(case, [main, *case.workers_of(main, loader)]) is not None:
             continue  # more workers would take more memory: that there was too little comes first
-        fetching, space = fetching_of(evidence, main, loader), room(evidence, main, loader)
-        parts = _spread(evidence, main, loader, fetching)
+        fetching, space = fetching_of(case, main, loader), room(case, main, loader)
+        parts = _spread(case, main, loader, fetching)
         yield Finding(
             cause=f"Training waits for data {percent(loop.share)} of the time: {_why(loader, fetching, space, parts)}",
             seen=[
                 *_seen(loader, fetching, parts),
-                *in_words(evidence, main, loader),
-                *left_out(evidence, main, loader, loop),
+                *in_words(case, main, loader),
+                *left_out(case, main, loader, loop),
                 *gpu.words,
             ],
             remedy=_remedy(loader, fetching, space, parts),
@@ -102,19 +101,19 @@ def _recorded(evidence: Evidence) -> Iterator[Finding]:
             rank=main.rank,
             pid=main.pid,
             where=loader.reads_at if is_users(loader.reads_at) else loader.created,
-            subject=Subject("loader", loader_name(loader)),
+            subject=Subject("loader", loader.name),
         )
 
 
-def _spread(evidence: Evidence, main: Process, loader: Loader, fetching: list[Fetching]) -> Spread | None:
+def _spread(case: Case, main: Process, loader: Loader, fetching: list[Fetching]) -> Spread | None:
     """What loading goes into: computing, waiting for a CPU core by the kernel's count, other waiting."""
     share = on_core(fetching)
-    loads = evidence.workers_of(main, loader) if loader.num_workers else [main]
-    return None if share is None else spread(share, queueing(evidence, main, loads))
+    loads = case.workers_of(main, loader) if loader.num_workers else [main]
+    return None if share is None else spread(share, queueing(case, main, loads))
 
 
 def _why(loader: Loader, fetching: list[Fetching], space: Room, parts: Spread | None) -> str:
-    name = loader_name(loader)
+    name = loader.name
     if is_of_nodes(loader):
         return f"{name} does not keep up, {why_of_nodes(loader)}."
     if space.is_full and space.most(loader.num_workers, parts) <= loader.num_workers:
@@ -204,8 +203,8 @@ def _remedy(loader: Loader, fetching: list[Fetching], space: Room, parts: Spread
     )
 
 
-def _sampled(evidence: Evidence) -> Iterator[Finding]:
-    for loop in loops(evidence):
+def _sampled(case: Case) -> Iterator[Finding]:
+    for loop in loops(case):
         if loop.looked < SAMPLED or loop.waiting < SHARE or not loop.gets_on or not _at_work(loop):
             continue
         most = loop.line if loop.idle < IDLE else None
@@ -213,7 +212,7 @@ def _sampled(evidence: Evidence) -> Iterator[Finding]:
             cause=f"The loop at {short(loop.at)}{_of_rank(loop)} waits for data {percent(loop.waiting)} of the time: "
             f"{_sampled_why(loop)}",
             seen=list(_samples(loop)),
-            remedy=_sampled_remedy(evidence, loop),
+            remedy=_sampled_remedy(case, loop),
             node=loop.main.node,
             rank=loop.main.rank,
             pid=loop.main.pid,
@@ -257,13 +256,13 @@ def _part(one: Time) -> str:
     return one.what if one.where is None else f"{line(one.where)} ({one.where.function})"
 
 
-def _sampled_remedy(evidence: Evidence, loop: Loop) -> Remedy:
+def _sampled_remedy(case: Case, loop: Loop) -> Remedy:
     if not loop.alone and loop.idle >= IDLE:
         tells = "Run it under `unstuck run`: the recording tells which batches are waited for."
         return Remedy(f"{f'{HANDING} ' if loop.handing > SHARE else ''}{tells}")
     return advice(
         None,
-        room_by_samples(evidence, loop),
+        room_by_samples(case, loop),
         loop.spread,
         workers=len(loop.workers),
         needed=loop.needed,

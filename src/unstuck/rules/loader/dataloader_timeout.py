@@ -19,8 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ...analysis.case import newest_loader, user_line
-from ...evidence import Evidence
+from ...analysis.case import Case, user_line
 from ...evidence.finding import Certainty, Finding, Remedy, Subject, Symptom
 from ...evidence.loader import Fetching
 from ...evidence.process import Failure, Process
@@ -37,17 +36,14 @@ INSIDE = ("fetching", "loading a sample", "collating")
     needs=("recording",),
     outranks=("uncaught-exception", "dataloader-bound"),
 )
-def check(evidence: Evidence) -> Iterator[Finding]:
-    for process in evidence.mains():
+def check(case: Case) -> Iterator[Finding]:
+    for process in case.mains:
         failure = next((one for one in process.failures if one.message.startswith(WORDS)), None)
-        loader = newest_loader(process)
+        loader = process.newest_loader
         if failure is None or loader is None:
             continue
         busy = [
-            (worker, one)
-            for worker in evidence.workers_of(process, loader)
-            for one in worker.fetching
-            if one.now in INSIDE
+            (worker, one) for worker in case.workers_of(process, loader) for one in worker.fetching if one.now in INSIDE
         ]
         straggler = min(busy, key=lambda one: one[1].now_since, default=None)
         yield _finding(process, failure, straggler, loader.timeout)

@@ -24,8 +24,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from math import ceil
 
-from ...analysis.case import loader_name, training_loaders
-from ...evidence import Evidence
+from ...analysis.case import Case
 from ...evidence.finding import Certainty, Finding, Remedy, Symptom
 from ...evidence.loader import Loader
 from ...evidence.process import Process
@@ -42,16 +41,16 @@ INTERRUPTED = (-2, -15)  # SIGINT, SIGTERM: what people send; SIGKILL is the ker
     needs=("recording",),
     outranks=("uncaught-exception", "main-killed", "dataloader-bound"),
 )
-def check(evidence: Evidence) -> Iterator[Finding]:
-    for process, loader in training_loaders(evidence):
+def check(case: Case) -> Iterator[Finding]:
+    for process, loader in case.training_loaders:
         announced = _announced(loader)
-        if announced is None or not _interrupted(evidence, process):
+        if announced is None or not _interrupted(case, process):
             continue
         most = announced * max(loader.num_workers, 1) if loader.iterable else announced
         if loader.pass_batches <= most * MORE or _left_before(loader, most):
             continue
         yield Finding(
-            cause=f"The epoch does not end: {loader_name(loader)} announces {many(announced, 'batch')}, and this pass "
+            cause=f"The epoch does not end: {loader.name} announces {many(announced, 'batch')}, and this pass "
             f"gave {loader.pass_batches:,}.",
             seen=[
                 f"pass {loader.passes} gave {many(loader.pass_batches, 'batch')}, {announced:,} were announced",
@@ -78,10 +77,10 @@ def _announced(loader: Loader) -> int | None:
     return None
 
 
-def _interrupted(evidence: Evidence, process: Process) -> bool:
+def _interrupted(case: Case, process: Process) -> bool:
     """Somebody ended it; it neither came to an end by itself nor failed."""
     failure = process.failure
-    ended = evidence.run.status in INTERRUPTED if failure is None else failure.type == "KeyboardInterrupt"
+    ended = case.run.status in INTERRUPTED if failure is None else failure.type == "KeyboardInterrupt"
     return ended and not process.alive
 
 

@@ -23,9 +23,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ...analysis.case import is_users, loader_name, user_line
+from ...analysis.case import Case, is_users, user_line
 from ...analysis.failures import SHARED, Raised, listed, over_time, ran_out, spent_on
-from ...evidence import Evidence
 from ...evidence.basics import Place
 from ...evidence.finding import Certainty, Finding, Remedy, Subject, Symptom
 from ...evidence.loader import Loader
@@ -49,13 +48,13 @@ OTHERS = 64  # descriptors that a training has besides: queues, files, libraries
         "shm-exhausted",
     ),
 )
-def check(evidence: Evidence) -> Iterator[Finding]:
-    for one in [one for one in ran_out(evidence) if spent_on(one.failure) == SHARED][:1]:
-        tensors = _tensors(evidence, one)
+def check(case: Case) -> Iterator[Finding]:
+    for one in [one for one in ran_out(case) if spent_on(one.failure) == SHARED][:1]:
+        tensors = _tensors(case, one)
         why = _why(one, tensors)
         yield Finding(
             cause=_cause(one, tensors, why),
-            seen=list(_seen(evidence, one, tensors)),
+            seen=list(_seen(case, one, tensors)),
             remedy=_remedy(one, tensors, why),
             node=one.process.node,
             rank=one.process.rank,
@@ -63,7 +62,7 @@ def check(evidence: Evidence) -> Iterator[Finding]:
             pid=one.process.pid,
             onset_s=one.failure.at,
             where=_loop(one) or (one.loader.created if one.loader is not None else None),
-            subject=Subject("loader", loader_name(one.loader)) if one.loader is not None else None,
+            subject=Subject("loader", one.loader.name) if one.loader is not None else None,
         )
 
 
@@ -73,9 +72,9 @@ def _loop(one: Raised) -> Place | None:
     return place if is_users(place) else None
 
 
-def _tensors(evidence: Evidence, one: Raised) -> int:
+def _tensors(case: Case, one: Raised) -> int:
     """Of how many tensors a batch consists; 0: nobody looked."""
-    workers = [worker for loader in one.main.loaders for worker in evidence.workers_of(one.main, loader)]
+    workers = [worker for loader in one.main.loaders for worker in case.workers_of(one.main, loader)]
     handed = [batch.tensors for worker in workers for fetching in worker.fetching for batch in fetching.handed]
     return max(handed, default=0)
 
@@ -119,16 +118,16 @@ def _cause(one: Raised, tensors: int, why: str) -> str:
     )
 
 
-def _seen(evidence: Evidence, one: Raised, tensors: int) -> Iterator[str]:
+def _seen(case: Case, one: Raised, tensors: int) -> Iterator[str]:
     yield f"{said(one.failure).partition('. ')[0]}, in {who(one.process)}"
     yield f"open at that moment: {listed(one.failure)}"
     loader = one.loader
     if loader is not None and loader.batches:
         each = f", of {many(tensors, 'tensor')} each" if tensors else ""
-        yield f"{many(loader.batches, 'batch')} had come from {loader_name(loader)}{each}"
+        yield f"{many(loader.batches, 'batch')} had come from {loader.name}{each}"
     if one.main.failure is None:
         yield "the batch was dropped, and the loop waits for it"
-    seen = over_time(evidence, one.process)
+    seen = over_time(case, one.process)
     if len(seen) > 1 and seen[-1][1] >= _shared(one):
         yield f"{seen[0][1]:,} descriptors after {duration(seen[0][0])}, {seen[-1][1]:,} after {duration(seen[-1][0])}"
 

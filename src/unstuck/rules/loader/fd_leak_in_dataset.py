@@ -22,9 +22,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ...analysis.case import is_users, loader_name, user_line
+from ...analysis.case import Case, is_users, user_line
 from ...analysis.failures import OPENED, Raised, listed, over_time, ran_out, spent_on
-from ...evidence import Evidence
 from ...evidence.basics import Place
 from ...evidence.finding import Certainty, Finding, Remedy, Subject, Symptom
 from ...wording.text import line, many, said, short, who
@@ -40,13 +39,13 @@ EACH = 0.1  # within this much of a whole number a sample, the number is said
     needs=("recording",),
     outranks=("worker-python-exception", "uncaught-exception", "pin-memory-thread-died", "dataloader-timeout"),
 )
-def check(evidence: Evidence) -> Iterator[Finding]:
-    leaks = [one for one in ran_out(evidence) if spent_on(one.failure) in OPENED and _fetches(one)]
+def check(case: Case) -> Iterator[Finding]:
+    leaks = [one for one in ran_out(case) if spent_on(one.failure) in OPENED and _fetches(one)]
     for one in sorted(leaks, key=lambda one: not is_users(user_line(one.failure)))[:1]:
-        files = _files(evidence, one)
+        files = _files(case, one)
         yield Finding(
             cause=_cause(one),
-            seen=list(_seen(evidence, one, files)),
+            seen=list(_seen(case, one, files)),
             remedy=_remedy(one),
             node=one.process.node,
             rank=one.process.rank,
@@ -70,8 +69,8 @@ def _place(one: Raised) -> Place | None:
     return place if is_users(place) or reads is None else reads
 
 
-def _files(evidence: Evidence, one: Raised) -> list[str]:
-    own = evidence.run.folder
+def _files(case: Case, one: Raised) -> list[str]:
+    own = case.run.folder
     return [name for name in one.failure.open_files if not (own and name.startswith(own))]
 
 
@@ -96,18 +95,18 @@ def _cause(one: Raised) -> str:
     )
 
 
-def _seen(evidence: Evidence, one: Raised, files: list[str]) -> Iterator[str]:
+def _seen(case: Case, one: Raised, files: list[str]) -> Iterator[str]:
     place = user_line(one.failure)
     at = f", under {line(place)} in {place.function}" if place is not None and is_users(place) else ""
     yield said(one.failure, 160) + (at or ", while a batch was handed over")
     yield f"open at that moment: {listed(one.failure)}"
     yield from (f"one of them: {name}" for name in files[:SHOWN])
     if one.process is not one.main:
-        mains = over_time(evidence, one.main)
+        mains = over_time(case, one.main)
         if mains:
             yield f"{who(one.main)} had {max(count for _, count in mains):,} descriptors at most"
     if one.loader is not None:
-        yield f"it fetched for {loader_name(one.loader)}"
+        yield f"it fetched for {one.loader.name}"
 
 
 def _remedy(one: Raised) -> Remedy:

@@ -21,9 +21,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from ...analysis.case import Case
 from ...analysis.culprits import calls, culprit, found, state
 from ...analysis.standstill import LONG, idles, in_futex, in_thread_pool, main_stack, native_top, standing
-from ...evidence import Evidence
 from ...evidence.finding import Certainty, Finding, Remedy, Symptom
 from ...evidence.live import Stack
 from ..rule import rule
@@ -35,15 +35,15 @@ from ..rule import rule
     needs=("processes", "stacks"),
     outranks=("stuck-in-user-code", "dataloader-bound", "uncaught-exception", "main-killed"),
 )
-def check(evidence: Evidence) -> Iterator[Finding]:
-    for seen in evidence.processes or ():
-        stack = main_stack(evidence, seen.pid)
+def check(case: Case) -> Iterator[Finding]:
+    for seen in case.processes or ():
+        stack = main_stack(case, seen.pid)
         if stack is None or not seen.forked or not in_futex(seen.main_task) or not idles(seen.main_task, seen.looked):
             continue
         pool = in_thread_pool(stack)
-        if pool is None or standing(evidence, seen, stack) < LONG:
+        if pool is None or standing(case, seen, stack) < LONG:
             continue
-        one = culprit(evidence, seen, stack)
+        one = culprit(case, seen, stack)
         operation = _operation(stack)
         yield found(
             one,
@@ -60,7 +60,7 @@ def check(evidence: Evidence) -> Iterator[Finding]:
                 "set OMP_NUM_THREADS=1. If workers need more threads, start them without fork: "
                 "DataLoader(..., multiprocessing_context='spawn').",
             ),
-            evidence,
+            case,
         )
         return
 

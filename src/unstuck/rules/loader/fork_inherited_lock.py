@@ -24,9 +24,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from ...analysis.case import Case
 from ...analysis.culprits import calls, culprit, found, state
 from ...analysis.standstill import forked_into_a_wait, is_buffer_lock, is_python_lock, other_threads, same_lock
-from ...evidence import Evidence
 from ...evidence.finding import Certainty, Finding, Remedy, Symptom
 from ...wording.text import many
 from ..rule import rule
@@ -38,15 +38,13 @@ from ..rule import rule
     needs=("processes", "stacks"),
     outranks=("stuck-in-user-code", "dataloader-bound", "uncaught-exception", "main-killed"),
 )
-def check(evidence: Evidence) -> Iterator[Finding]:
+def check(case: Case) -> Iterator[Finding]:
     waiting = [
-        (seen, stack)
-        for seen, stack in forked_into_a_wait(evidence)
-        if is_python_lock(stack) and not is_buffer_lock(stack)
+        (seen, stack) for seen, stack in forked_into_a_wait(case) if is_python_lock(stack) and not is_buffer_lock(stack)
     ]
     for seen, stack in waiting:
-        one = culprit(evidence, seen, stack)
-        threads = other_threads(evidence, seen)
+        one = culprit(case, seen, stack)
+        threads = other_threads(case, seen)
         others = same_lock(seen, [worker for worker, _ in waiting])
         if not threads and not others:
             continue
@@ -63,6 +61,6 @@ def check(evidence: Evidence) -> Iterator[Finding]:
                 f"{threads[0] if threads else 'the thread'} only after the loader's iterator is made, or create the "
                 "lock in the worker (worker_init_fn).",
             ),
-            evidence,
+            case,
         )
         return

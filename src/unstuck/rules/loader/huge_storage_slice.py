@@ -22,9 +22,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ...analysis.case import is_users, loader_name, loaders_in_use
+from ...analysis.case import Case, is_users
 from ...analysis.loading import fetching, handing, holds_up, typical, waiting
-from ...evidence import Evidence
 from ...evidence.finding import Certainty, Finding, Remedy, Subject, Symptom
 from ...evidence.loader import Fetching, Handed, Loader
 from ...wording.text import duration, line, many, percent, short, size
@@ -42,16 +41,16 @@ HANDING = 0.2  # of the workers' work: else samples take long for another reason
     outranks=("dataloader-bound", "many-small-tensors"),
     of_loader=True,
 )
-def check(evidence: Evidence) -> Iterator[Finding]:
-    for main, loader in loaders_in_use(evidence):
-        loads = fetching(evidence, main, loader)
+def check(case: Case) -> Iterator[Finding]:
+    for main, loader in case.loaders_in_use:
+        loads = fetching(case, main, loader)
         batch = typical(loads)
-        if not loader.num_workers or batch is None or not _views(batch) or not holds_up(evidence, loader):
+        if not loader.num_workers or batch is None or not _views(batch) or not holds_up(case, loader):
             continue
         if handing(loads) < HANDING:
             continue
         yield Finding(
-            cause=f"Workers of {loader_name(loader)} hand over {size(batch.storage)} for a batch of "
+            cause=f"Workers of {loader.name} hand over {size(batch.storage)} for a batch of "
             f"{size(batch.size)}: its tensors are views of larger ones, and those are sent whole.",
             seen=list(_seen(loader, loads, batch)),
             remedy=_remedy(loader),
@@ -59,7 +58,7 @@ def check(evidence: Evidence) -> Iterator[Finding]:
             rank=main.rank,
             pid=main.pid,
             where=loader.reads_at if is_users(loader.reads_at) else loader.created,
-            subject=Subject("loader", loader_name(loader)),
+            subject=Subject("loader", loader.name),
         )
 
 

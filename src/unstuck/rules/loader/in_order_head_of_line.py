@@ -26,9 +26,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from math import ceil
 
-from ...analysis.case import is_users, loader_name, training_loaders
+from ...analysis.case import Case, is_users
 from ...analysis.memory import oom_killed
-from ...evidence import Evidence
 from ...evidence.finding import Certainty, Finding, Remedy, Subject, Symptom
 from ...evidence.loader import Loader, Spike
 from ...evidence.process import Process
@@ -45,8 +44,8 @@ ALONE = 0.5  # of a fetch that one sample takes: else the batch is slow as a who
 
 
 @rule(explains=Symptom.SLOW, certainty=Certainty.CERTAIN, needs=("recording",), outranks=("dataloader-bound",))
-def check(evidence: Evidence) -> Iterator[Finding]:
-    for main, loader in training_loaders(evidence):
+def check(case: Case) -> Iterator[Finding]:
+    for main, loader in case.training_loaders:
         if not loader.in_order or loader.spiked < SHARE * loader.spiked_of or loader.spiked_of < SECONDS:
             continue
         known = [one for one in loader.spikes if one.pid is not None]
@@ -56,10 +55,10 @@ def check(evidence: Evidence) -> Iterator[Finding]:
         worst = held[0]
         yield Finding(
             cause=f"{percent(loader.spiked / loader.spiked_of)} of the loop's time goes into waiting for single slow "
-            f"batches while the other workers of {loader_name(loader)} are idle: batches are handed out in order, and "
+            f"batches while the other workers of {loader.name} are idle: batches are handed out in order, and "
             f"{_slow(worst)} took {duration(worst.sample_seconds or worst.fetch_seconds)}.",
             seen=list(_seen(loader, held)),
-            remedy=_remedy(loader, held, _prefetch(evidence, main, loader, worst)),
+            remedy=_remedy(loader, held, _prefetch(case, main, loader, worst)),
             node=main.node,
             rank=main.rank,
             worker=worst.worker,
@@ -102,9 +101,9 @@ def _remedy(loader: Loader, held: list[Spike], more_ready: str) -> Remedy:
     )
 
 
-def _prefetch(evidence: Evidence, main: Process, loader: Loader, worst: Spike) -> str:
+def _prefetch(case: Case, main: Process, loader: Loader, worst: Spike) -> str:
     """Batches that are ready outlast the slow one, if there are enough of them, and memory for them."""
-    if oom_killed(evidence, [main, *evidence.workers_of(main, loader)]) is not None:
+    if oom_killed(case, [main, *case.workers_of(main, loader)]) is not None:
         return ""
     factor = ceil(worst.fetch_seconds / max(loader.bodies.mean, 1e-4) / loader.num_workers) + 1
     if factor > MANY:

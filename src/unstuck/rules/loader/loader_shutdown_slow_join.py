@@ -21,12 +21,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ...analysis.case import loader_name
+from ...analysis.case import Case
 from ...analysis.culprits import culprit, found
 from ...analysis.loading import fetching
 from ...analysis.stacks import ENDING, doing, fetch_of, place, user_frame
 from ...analysis.standstill import LONG, main_stack, mains, standing, workers
-from ...evidence import Evidence
 from ...evidence.finding import Certainty, Finding, Remedy, Symptom
 from ...evidence.loader import Loader
 from ...evidence.process import Process
@@ -48,21 +47,21 @@ REMEDY = Remedy(
     needs=("recording|processes",),
     outranks=("stuck-in-user-code", "dataloader-bound"),
 )
-def check(evidence: Evidence) -> Iterator[Finding]:
-    live = list(_now(evidence))
-    yield from live or _afterwards(evidence)
+def check(case: Case) -> Iterator[Finding]:
+    live = list(_now(case))
+    yield from live or _afterwards(case)
 
 
-def _now(evidence: Evidence) -> Iterator[Finding]:
-    for main, stack in mains(evidence):
+def _now(case: Case) -> Iterator[Finding]:
+    for main, stack in mains(case):
         busy = [
             (one, own)
-            for one in workers(evidence, main)
-            if (own := main_stack(evidence, one.pid)) is not None and fetch_of(own) is not None and own.before
+            for one in workers(case, main)
+            if (own := main_stack(case, one.pid)) is not None and fetch_of(own) is not None and own.before
         ]
-        if doing(stack) != ENDING or not busy or standing(evidence, main, stack) < LONG:
+        if doing(stack) != ENDING or not busy or standing(case, main, stack) < LONG:
             continue
-        one, everybody = culprit(evidence, main, stack), workers(evidence, main)
+        one, everybody = culprit(case, main, stack), workers(case, main)
         lines = {short(place(user_frame(own.calls))) for _, own in busy}
         yield found(
             one,
@@ -73,15 +72,15 @@ def _now(evidence: Evidence) -> Iterator[Finding]:
                 f"at most {duration(JOIN * len(everybody))} in all for {many(len(everybody), 'worker')}",
             ],
             REMEDY,
-            evidence,
+            case,
         )
         return
 
 
-def _afterwards(evidence: Evidence) -> Iterator[Finding]:
-    for process, loader in _slow(evidence):
+def _afterwards(case: Case) -> Iterator[Finding]:
+    for process, loader in _slow(case):
         yield Finding(
-            cause=f"Ending the workers of {loader_name(loader)} took {duration(loader.shutdowns.longest)}: they were "
+            cause=f"Ending the workers of {loader.name} took {duration(loader.shutdowns.longest)}: they were "
             f"inside long samples, and torch waits {JOIN:.0f} s for each.",
             seen=[
                 f"{many(loader.shutdowns.count, 'time')} workers were ended: {duration(loader.shutdowns.total)} in "
@@ -98,13 +97,13 @@ def _afterwards(evidence: Evidence) -> Iterator[Finding]:
         return
 
 
-def _inside_long_samples(evidence: Evidence, main: Process, loader: Loader) -> bool:
+def _inside_long_samples(case: Case, main: Process, loader: Loader) -> bool:
     """Else they took long to leave for another reason: a busy machine, much memory to give back."""
-    loads = fetching(evidence, main, loader)
+    loads = fetching(case, main, loader)
     return any(one.fetches.longest >= LONGEST or one.now in INSIDE for one in loads)
 
 
-def _slow(evidence: Evidence) -> list[tuple[Process, Loader]]:
-    ended = [(one, loader) for one in evidence.mains() for loader in one.loaders if loader.shutdowns.longest >= JOIN]
-    found = [(one, loader) for one, loader in ended if _inside_long_samples(evidence, one, loader)]
+def _slow(case: Case) -> list[tuple[Process, Loader]]:
+    ended = [(one, loader) for one in case.mains for loader in one.loaders if loader.shutdowns.longest >= JOIN]
+    found = [(one, loader) for one, loader in ended if _inside_long_samples(case, one, loader)]
     return sorted(found, key=lambda one: -one[1].shutdowns.longest)

@@ -23,9 +23,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from ...analysis.case import Case
 from ...analysis.culprits import calls, culprit, found, state
 from ...analysis.standstill import forked_into_a_wait, is_buffer_lock, other_threads
-from ...evidence import Evidence
 from ...evidence.finding import Certainty, Finding, Remedy, Symptom
 from ..rule import rule
 
@@ -36,12 +36,12 @@ from ..rule import rule
     needs=("processes", "stacks"),
     outranks=("stuck-in-user-code", "dataloader-bound", "uncaught-exception", "main-killed"),
 )
-def check(evidence: Evidence) -> Iterator[Finding]:
-    for seen, stack in forked_into_a_wait(evidence):
+def check(case: Case) -> Iterator[Finding]:
+    for seen, stack in forked_into_a_wait(case):
         if not is_buffer_lock(stack):
             continue
-        one = culprit(evidence, seen, stack)
-        threads = other_threads(evidence, seen)
+        one = culprit(case, seen, stack)
+        threads = other_threads(case, seen)
         yield found(
             one,
             f"{one.name} waits{one.spot} for the lock of a log file's buffer. A thread of its parent was writing to it "
@@ -57,6 +57,6 @@ def check(evidence: Evidence) -> Iterator[Finding]:
                 "the workers a handler of their own in worker_init_fn, or start them without fork: "
                 "DataLoader(..., multiprocessing_context='spawn').",
             ),
-            evidence,
+            case,
         )
         return

@@ -22,9 +22,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ...analysis.case import is_users, loader_name, loaders_in_use
+from ...analysis.case import Case, is_users
 from ...analysis.loading import fetching, handing, holds_up, typical, waiting
-from ...evidence import Evidence
 from ...evidence.finding import Certainty, Finding, Remedy, Subject, Symptom
 from ...evidence.loader import Fetching, Handed, Loader
 from ...wording.text import duration, many, percent, size
@@ -43,16 +42,16 @@ DEFAULT = "default_collate"
     outranks=("dataloader-bound",),
     of_loader=True,
 )
-def check(evidence: Evidence) -> Iterator[Finding]:
-    for main, loader in loaders_in_use(evidence):
-        loads = fetching(evidence, main, loader)
+def check(case: Case) -> Iterator[Finding]:
+    for main, loader in case.loaders_in_use:
+        loads = fetching(case, main, loader)
         batch = typical(loads)
-        if not loader.num_workers or batch is None or not _crumbs(batch) or not holds_up(evidence, loader):
+        if not loader.num_workers or batch is None or not _crumbs(batch) or not holds_up(case, loader):
             continue
         if handing(loads) < HANDING:
             continue
         yield Finding(
-            cause=f"A batch of {loader_name(loader)} is {many(batch.tensors, 'tensor')} of "
+            cause=f"A batch of {loader.name} is {many(batch.tensors, 'tensor')} of "
             f"{size(batch.size / batch.tensors)} on average, and each is handed over on its own: the loop waits for "
             f"data {percent(waiting(loader).share)} of the time.",
             seen=list(_seen(loader, loads, batch)),
@@ -61,7 +60,7 @@ def check(evidence: Evidence) -> Iterator[Finding]:
             rank=main.rank,
             pid=main.pid,
             where=loader.reads_at if is_users(loader.reads_at) else loader.created,
-            subject=Subject("loader", loader_name(loader)),
+            subject=Subject("loader", loader.name),
         )
 
 

@@ -23,8 +23,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ...analysis.case import is_users, user_line
-from ...evidence import Evidence
+from ...analysis.case import Case, is_users, user_line
 from ...evidence.basics import Place
 from ...evidence.finding import Certainty, Finding, Remedy, Symptom
 from ...evidence.process import Failure, Process
@@ -43,21 +42,21 @@ TOP_LEVEL = "<module>"
     needs=("recording",),
     outranks=("uncaught-exception", "worker-exited-silently", "worker-python-exception"),
 )
-def check(evidence: Evidence) -> Iterator[Finding]:
-    again = [(one, failure) for one in evidence.recording or () for failure in one.failures if _imported(failure)]
+def check(case: Case) -> Iterator[Finding]:
+    again = [(one, failure) for one in case.recording or () for failure in one.failures if _imported(failure)]
     for child, failure in sorted(again, key=lambda one: one[1].at):
-        starter = _starter(evidence, child)
+        starter = _starter(case, child)
         if starter is not None and starter.ended is not None and starter.failure is None:
             continue  # it got along without
         top = _top_level(failure)
         yield Finding(
-            cause=f'{_line(top)} is not under if __name__ == "__main__":, so {_who(evidence, child)} ran it again '
+            cause=f'{_line(top)} is not under if __name__ == "__main__":, so {_who(case, child)} ran it again '
             "instead of working, and failed there.",
-            seen=list(_seen(evidence, child, failure, starter)),
+            seen=list(_seen(case, child, failure, starter)),
             remedy=_remedy(top),
             node=child.node,
             rank=child.rank,
-            worker=owner.number if (owner := evidence.owner_of(child.node, child.pid)) is not None else None,
+            worker=owner.number if (owner := case.owner_of(child.node, child.pid)) is not None else None,
             pid=child.pid,
             onset_s=failure.at,
             where=top or user_line(failure),
@@ -75,10 +74,10 @@ def _flat(failure: Failure) -> str:
     return " ".join(failure.message.split())
 
 
-def _starter(evidence: Evidence, child: Process) -> Process | None:
+def _starter(case: Case, child: Process) -> Process | None:
     """Who wanted this process: the loader's main process, or its parent. A fork server is the parent of others."""
-    owner = evidence.owner_of(child.node, child.pid)
-    return owner.main if owner is not None else evidence.process(child.node, child.parent)
+    owner = case.owner_of(child.node, child.pid)
+    return owner.main if owner is not None else case.process(child.node, child.parent)
 
 
 def _top_level(failure: Failure) -> Place | None:
@@ -91,18 +90,18 @@ def _line(top: Place | None) -> str:
     return f"Line {top.line} of {top.file.rpartition('/')[2]}" if top is not None else "What the script does"
 
 
-def _who(evidence: Evidence, child: Process) -> str:
-    owner = evidence.owner_of(child.node, child.pid)
+def _who(case: Case, child: Process) -> str:
+    owner = case.owner_of(child.node, child.pid)
     return f"worker {owner.number} (pid {child.pid})" if owner is not None else f"process {child.pid}"
 
 
-def _seen(evidence: Evidence, child: Process, failure: Failure, starter: Process | None) -> Iterator[str]:
+def _seen(case: Case, child: Process, failure: Failure, starter: Process | None) -> Iterator[str]:
     top, inner = _top_level(failure), user_line(failure)
-    yield f"{_who(evidence, child)} said: {failure.type}: {_flat(failure).partition('. ')[0]}"
+    yield f"{_who(case, child)} said: {failure.type}: {_flat(failure).partition('. ')[0]}"
     if top is not None:
         further = f", and from there to {line(inner)}" if inner is not None and inner != top else ""
         yield f"it had come to {line(top)} while it imported the script{further}"
-    seen = evidence.exit_of(child)
+    seen = case.exit_of(child)
     if seen is not None:
         yield f"it {ending(seen.status)}"
     if starter is not None and starter.failure is not None:

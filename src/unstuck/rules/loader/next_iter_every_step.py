@@ -24,9 +24,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ...analysis.case import loader_name
+from ...analysis.case import Case
 from ...analysis.passes import phases_of
-from ...evidence import Evidence
 from ...evidence.epochs import VALIDATION
 from ...evidence.finding import Certainty, Finding, Remedy, Symptom
 from ...evidence.loader import Loader
@@ -42,8 +41,8 @@ KEPT = 0.1  # of the iterators that may be gone through to their end
 
 
 @rule(explains=Symptom.SLOW, certainty=Certainty.CERTAIN, needs=("recording",), outranks=("dataloader-bound",))
-def check(evidence: Evidence) -> Iterator[Finding]:
-    for process in evidence.mains():
+def check(case: Case) -> Iterator[Finding]:
+    for process in case.mains:
         for loader in process.loaders:
             if not _thrown_away(loader) or not _for_each_step(process, loader):
                 continue
@@ -53,7 +52,7 @@ def check(evidence: Evidence) -> Iterator[Finding]:
             workers = many(loader.num_workers, "worker") if loader.num_workers else "the sampler"
             often = _one_each(loader) or _steps(process, loader) <= ONE
             yield Finding(
-                cause=f"Every {'step makes' if often else 'few steps make'} a new iterator of {loader_name(loader)}: "
+                cause=f"Every {'step makes' if often else 'few steps make'} a new iterator of {loader.name}: "
                 f"{_what(loader)} starts {workers} anew {_times(loader)}.",
                 seen=[
                     f"{many(loader.starts.count, 'iterator')} for {_for(process, loader)}",

@@ -27,11 +27,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from ...analysis.case import host_of, loader_name, loaders_in_use
+from ...analysis.case import Case
 from ...analysis.loading import waiting
 from ...analysis.passes import each_once
 from ...analysis.processors import Use, idle_processors, uses
-from ...evidence import Evidence, Host
+from ...evidence import Host
 from ...evidence.finding import Certainty, Finding, Remedy, Subject, Symptom
 from ...evidence.loader import Loader
 from ...evidence.process import Process, Shared
@@ -61,32 +61,32 @@ class Alone(NamedTuple):
     outranks=("dataloader-bound", "loader-always-slow"),
     of_loader=True,
 )
-def check(evidence: Evidence) -> Iterator[Finding]:
-    alone = [one for main, loader in loaders_in_use(evidence) for one in _alone(evidence, main, loader)]
-    yield from each_once(_judge(evidence, one, alone) for one in alone)
+def check(case: Case) -> Iterator[Finding]:
+    alone = [one for main, loader in case.loaders_in_use for one in _alone(case, main, loader)]
+    yield from each_once(_judge(case, one, alone) for one in alone)
 
 
-def _alone(evidence: Evidence, main: Process, loader: Loader) -> Iterator[Alone]:
+def _alone(case: Case, main: Process, loader: Loader) -> Iterator[Alone]:
     known = main.threads
     if loader.num_workers or known is None or VARIABLE not in known.by_launcher or known.threads != 1:
         return
-    if known.variables.get(VARIABLE) != "1" or not waiting(loader).matters or not _computes(evidence, main, loader):
+    if known.variables.get(VARIABLE) != "1" or not waiting(loader).matters or not _computes(case, main, loader):
         return
     for one in known.shared:
         if one.loader == loader.number and one.shared >= SHARED * one.seconds > 0:
             yield Alone(main, loader, one)
 
 
-def _computes(evidence: Evidence, main: Process, loader: Loader) -> bool:
+def _computes(case: Case, main: Process, loader: Loader) -> bool:
     """The kernel's count of all its time: on a busy machine, a fetch alone has little of a processor."""
-    host = host_of(evidence, main)
+    host = case.host_of(main)
     found = _meanwhile(host, [main], main, loader) if host is not None else []
     return any((one.alone + one.queued) / one.seconds >= COMPUTES * waiting(loader).share for one in found)
 
 
-def _judge(evidence: Evidence, one: Alone, alone: list[Alone]) -> Finding | None:
-    main, loader, host = one.main, one.loader, host_of(evidence, one.main)
-    used = _used(evidence, host, main, loader) if host is not None else None
+def _judge(case: Case, one: Alone, alone: list[Alone]) -> Finding | None:
+    main, loader, host = one.main, one.loader, case.host_of(one.main)
+    used = _used(case, host, main, loader) if host is not None else None
     if host is None or not host.cpus or used is None:
         return None
     loading = len({other.main.pid for other in alone if other.main.node == main.node})
@@ -94,25 +94,25 @@ def _judge(evidence: Evidence, one: Alone, alone: list[Alone]) -> Finding | None
     if spare < SPARE:
         return None
     idle = idle_processors(host, main.last_sign, loader.began or 0.0)
-    ranks = sum(other.node == main.node for other in evidence.mains())
+    ranks = sum(other.node == main.node for other in case.mains)
     threads = max(host.cpus // ranks, min(1 + round(spare), host.cpus))
     return Finding(
-        cause=f"{'Every rank' if loading > 1 else f'Rank {main.rank}'} makes the batches of {loader_name(loader)} "
+        cause=f"{'Every rank' if loading > 1 else f'Rank {main.rank}'} makes the batches of {loader.name} "
         f"itself, with one thread: torchrun has set {VARIABLE}=1. {percent(one.shared.shared / one.shared.seconds)} of "
         "that work is operations of torch that several threads would share.",
         seen=list(_seen(host, one, used, idle)),
-        remedy=_remedy(evidence, threads, several=loading > 1, room=idle is None or idle >= IDLE),
+        remedy=_remedy(case, threads, several=loading > 1, room=idle is None or idle >= IDLE),
         node=main.node,
         rank=main.rank,
         pid=main.pid,
         where=loader.reads_at or loader.created,
-        subject=Subject("loader", loader_name(loader)),
+        subject=Subject("loader", loader.name),
     )
 
 
-def _used(evidence: Evidence, host: Host, main: Process, loader: Loader) -> float | None:
+def _used(case: Case, host: Host, main: Process, loader: Loader) -> float | None:
     """Processors that the training kept busy, or would have, since this loader was first gone through."""
-    here = [one for one in evidence.recording or () if one.node == host.node and one.role in ("main", "worker")]
+    here = [one for one in case.recording or () if one.node == host.node and one.role in ("main", "worker")]
     found = _meanwhile(host, here, main, loader)
     return sum((one.cpu + one.queued) / one.seconds for one in found) if found else None
 
@@ -139,9 +139,9 @@ def _seen(host: Host, one: Alone, used: float, idle: float | None) -> Iterator[s
     yield f"num_workers is 0; the loop waits for data {percent(waiting(one.loader).share)} of the time"
 
 
-def _remedy(evidence: Evidence, threads: int, *, several: bool, room: bool) -> Remedy:
+def _remedy(case: Case, threads: int, *, several: bool, room: bool) -> Remedy:
     """Threads that wait for each other while others have the processors are slower than one."""
-    command = quoted_line(evidence.run.command)
+    command = quoted_line(case.run.command)
     own = "" if several else f", or call torch.set_num_threads({threads}) in the rank that loads"
     when = "Set" if room else "Once the training has the processors to itself (threads that share them are slower), set"
     return Remedy(

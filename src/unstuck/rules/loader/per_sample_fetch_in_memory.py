@@ -26,10 +26,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ...analysis.case import is_users, loader_name, training_loaders
+from ...analysis.case import Case, is_users
 from ...analysis.cpu_contention import fair_waiting
 from ...analysis.loading import SECONDS, fetching
-from ...evidence import Evidence
 from ...evidence.finding import Certainty, Finding, Remedy, Subject, Symptom
 from ...evidence.loader import Fetching, Loader
 from ...wording.text import duration, many, percent, short
@@ -42,9 +41,9 @@ QUICK = 50e-6  # seconds a sample: decoding anything takes more, and so does wai
 
 
 @rule(explains=Symptom.SLOW, certainty=Certainty.CERTAIN, needs=("recording",), outranks=("dataloader-bound",))
-def check(evidence: Evidence) -> Iterator[Finding]:
-    for main, loader in training_loaders(evidence):
-        loads, loop = fetching(evidence, main, loader), fair_waiting(evidence, main, loader)
+def check(case: Case) -> Iterator[Finding]:
+    for main, loader in case.training_loaders:
+        loads, loop = fetching(case, main, loader), fair_waiting(case, main, loader)
         if loader.num_workers or loader.iterable or len(loads) != 1 or not _quick(loads[0]):
             continue
         if loop.steps < BATCHES or loop.lasted < SECONDS or loop.share < SHARE:
@@ -52,7 +51,7 @@ def check(evidence: Evidence) -> Iterator[Finding]:
         (load,) = loads
         yield Finding(
             cause=f"{percent(loop.share)} of the loop's time goes into putting batches together from single samples: "
-            f"{loader_name(loader)} fetches {_batch(load):.0f} samples one by one for each, though they lie in memory.",
+            f"{loader.name} fetches {_batch(load):.0f} samples one by one for each, though they lie in memory.",
             seen=[
                 f"a batch takes {duration(loop.waited / loop.steps)} to fetch and {duration(loader.bodies.mean)} to "
                 f"train on, over {many(loop.steps, 'step')}",
@@ -64,7 +63,7 @@ def check(evidence: Evidence) -> Iterator[Finding]:
             rank=main.rank,
             pid=main.pid,
             where=loader.created,
-            subject=Subject("loader", loader_name(loader)),
+            subject=Subject("loader", loader.name),
         )
 
 

@@ -23,10 +23,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ...analysis.case import abnormal_worker_exits, is_users, loader_name, newest_loader, user_line
+from ...analysis.case import Case, is_users, user_line
 from ...analysis.failures import BROKEN, PIN_THREAD_DIED, ended_by, pinning
 from ...analysis.torch_errors import again, late, warned
-from ...evidence import Evidence
 from ...evidence.finding import Certainty, Finding, Remedy, Subject, Symptom
 from ...evidence.loader import Loader
 from ...evidence.process import Failure, Process
@@ -38,30 +37,30 @@ NOTHING_CAME = "not enough values to unpack"  # an empty answer of a persistent 
 
 
 @rule(explains=Symptom.CRASHED, certainty=Certainty.CERTAIN, needs=("recording",), outranks=("uncaught-exception",))
-def check(evidence: Evidence) -> Iterator[Finding]:
-    for main in evidence.mains():
+def check(case: Case) -> Iterator[Finding]:
+    for main in case.mains:
         final = ended_by(main)
-        if final is None or PIN_THREAD_DIED not in final.message or _killed(evidence, final):
+        if final is None or PIN_THREAD_DIED not in final.message or _killed(case, final):
             continue
         thread = next((one for one in main.failures if pinning(one)), None)
-        loader = next((one for one in main.loaders if one.pin_memory and one.batches), None) or newest_loader(main)
+        loader = next((one for one in main.loaders if one.pin_memory and one.batches), None) or main.newest_loader
         yield Finding(
             cause=_cause(main, thread),
             seen=list(_seen(final, thread, loader)),
-            remedy=_remedy(evidence, thread, loader),
+            remedy=_remedy(case, thread, loader),
             node=main.node,
             rank=main.rank,
             pid=main.pid,
             onset_s=(thread or final).at,
             where=user_line(thread or final),
-            subject=Subject("loader", loader_name(loader)) if loader is not None else None,
+            subject=Subject("loader", loader.name) if loader is not None else None,
         )
         return
 
 
-def _killed(evidence: Evidence, final: Failure) -> bool:
+def _killed(case: Case, final: Failure) -> bool:
     """A worker was ended before its main process was: afterwards they all are."""
-    return any(seen.at <= final.at for seen, _ in abnormal_worker_exits(evidence))
+    return any(seen.at <= final.at for seen, _ in case.abnormal_worker_exits)
 
 
 def _cause(main: Process, thread: Failure | None) -> str:
@@ -84,14 +83,14 @@ def _seen(final: Failure, thread: Failure | None, loader: Loader | None) -> Iter
         )
     if loader is not None:
         persistent = " and persistent_workers=True" if loader.persistent_workers else ""
-        yield (f"{many(loader.batches, 'batch')} had come from {loader_name(loader)}, with pin_memory=True{persistent}")
+        yield (f"{many(loader.batches, 'batch')} had come from {loader.name}, with pin_memory=True{persistent}")
 
 
-def _remedy(evidence: Evidence, thread: Failure | None, loader: Loader | None) -> Remedy:
+def _remedy(case: Case, thread: Failure | None, loader: Loader | None) -> Remedy:
     error = late(thread)
     if error is not None:
-        return again(evidence, error)  # the thread only met it
-    made = f" of {loader_name(loader)}" if loader is not None else ""
+        return again(case, error)  # the thread only met it
+    made = f" of {loader.name}" if loader is not None else ""
     visible = (
         f"Set {settings(loader, pin_memory=False)}{made}: the same error is then raised in the loop itself, where it "
         "can be looked at."

@@ -24,9 +24,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ...analysis.case import host_of, loader_name
+from ...analysis.case import Case
 from ...analysis.loading import lasted
-from ...evidence import Evidence
 from ...evidence.finding import Certainty, Finding, Remedy, Subject, Symptom
 from ...evidence.loader import Loader
 from ...evidence.process import Process
@@ -46,8 +45,8 @@ SHARE = 0.1  # of the run
     outranks=("worker-respawn-epoch-gap", "dataloader-bound"),
     of_loader=True,
 )
-def check(evidence: Evidence) -> Iterator[Finding]:
-    for main in evidence.mains():
+def check(case: Case) -> Iterator[Finding]:
+    for main in case.mains:
         for loader in main.loaders:
             started = len(set(loader.pids))
             if loader.context not in METHODS or not started or loader.sent < LARGE * started:
@@ -57,19 +56,19 @@ def check(evidence: Evidence) -> Iterator[Finding]:
                 continue
             yield Finding(
                 cause=f"Starting workers took {duration(took)}, {percent(took / ran)} of the run: "
-                f"{loader_name(loader)} starts them by {loader.context}, and each is sent the whole dataset, "
+                f"{loader.name} starts them by {loader.context}, and each is sent the whole dataset, "
                 f"{size(loader.sent / started)}.",
-                seen=list(_seen(evidence, main, loader, started)),
+                seen=list(_seen(case, main, loader, started)),
                 remedy=_remedy(loader),
                 node=main.node,
                 rank=main.rank,
                 pid=main.pid,
                 where=loader.created,
-                subject=Subject("loader", loader_name(loader)),
+                subject=Subject("loader", loader.name),
             )
 
 
-def _seen(evidence: Evidence, main: Process, loader: Loader, started: int) -> Iterator[str]:
+def _seen(case: Case, main: Process, loader: Loader, started: int) -> Iterator[str]:
     yield (
         f"{size(loader.sent)} were written to {many(started, 'worker')}, in {many(loader.starts.count, 'start')} of "
         f"{duration(loader.starts.mean)}"
@@ -80,7 +79,7 @@ def _seen(evidence: Evidence, main: Process, loader: Loader, started: int) -> It
     )
     for name, count in sorted(loader.containers.items(), key=lambda one: -one[1])[:2]:
         yield f"{name} of the dataset has {count:,} items"
-    host = host_of(evidence, main)
+    host = case.host_of(main)
     pids = set(loader.pids)
     held = [one.anonymous for sample in host.samples for one in sample.processes if one.pid in pids] if host else []
     if held:

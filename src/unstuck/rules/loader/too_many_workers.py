@@ -24,11 +24,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ...analysis.case import loader_name, training_loaders
+from ...analysis.case import Case
 from ...analysis.cpu_contention import fair_waiting
 from ...analysis.loading import waiting
 from ...analysis.processors import Crowd, crowds
-from ...evidence import Evidence
 from ...evidence.finding import Certainty, Finding, Remedy, Subject, Symptom
 from ...evidence.loader import Loader
 from ...evidence.process import Process
@@ -43,27 +42,27 @@ TIMES = 4  # that many workers for each processor: they would be too many withou
 
 
 @rule(explains=Symptom.SLOW, certainty=Certainty.CERTAIN, needs=("recording", "host"), outranks=("dataloader-bound",))
-def check(evidence: Evidence) -> Iterator[Finding]:
-    for crowd in crowds(evidence):
+def check(case: Case) -> Iterator[Finding]:
+    for crowd in crowds(case):
         cpus = crowd.host.cpus
         if not cpus or len(crowd.workers) <= cpus or not _in_the_way(crowd, cpus):
             continue
-        for main, loader in training_loaders(evidence):
+        for main, loader in case.training_loaders:
             if main.node != crowd.host.node or not _has(crowd, loader):
                 continue
             alone = len(crowd.workers) >= TIMES * cpus
-            if not (waiting(loader) if alone else fair_waiting(evidence, main, loader)).matters:
+            if not (waiting(loader) if alone else fair_waiting(case, main, loader)).matters:
                 continue
             yield Finding(
                 cause=f"{_who(crowd, loader)} {many(cpus, 'processor')}: a worker that wants to run waits for a "
                 f"processor {percent(crowd.queued)} of the time.",
                 seen=list(_seen(crowd, loader, cpus)),
-                remedy=_remedy(evidence, main, loader, cpus),
+                remedy=_remedy(case, main, loader, cpus),
                 node=main.node,
                 rank=main.rank,
                 pid=main.pid,
                 where=loader.created,
-                subject=Subject("loader", loader_name(loader)),
+                subject=Subject("loader", loader.name),
             )
             break
 
@@ -80,7 +79,7 @@ def _has(crowd: Crowd, loader: Loader) -> bool:
 def _who(crowd: Crowd, loader: Loader) -> str:
     own = sum(one.process.pid in loader.pids for one in crowd.workers)
     if own == len(crowd.workers):
-        return f"The {own} workers of {loader_name(loader)} share"
+        return f"The {own} workers of {loader.name} share"
     return f"The {len(crowd.workers)} workers of all loaders on this node share"
 
 
@@ -96,8 +95,8 @@ def _seen(crowd: Crowd, loader: Loader, cpus: int) -> Iterator[str]:
     yield f"num_workers is {loader.num_workers}; the loop waits for data {percent(waiting(loader).share)} of the time"
 
 
-def _remedy(evidence: Evidence, main: Process, loader: Loader, cpus: int) -> Remedy:
-    ranks = sum(one.node == main.node for one, _ in training_loaders(evidence)) or 1
+def _remedy(case: Case, main: Process, loader: Loader, cpus: int) -> Remedy:
+    ranks = sum(one.node == main.node for one, _ in case.training_loaders) or 1
     fewer = max(cpus // ranks, 1)
     each = "" if ranks == 1 else f" for each of the {ranks} ranks of this node"
     fits = settings(loader, num_workers=min(fewer, loader.num_workers))

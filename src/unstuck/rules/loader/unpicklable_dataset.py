@@ -24,8 +24,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ...analysis.case import STARTING, loader_name, newest_loader, user_line
-from ...evidence import Evidence
+from ...analysis.case import STARTING, Case, user_line
 from ...evidence.finding import Certainty, Finding, Remedy, Subject, Symptom
 from ...evidence.loader import Loader
 from ...evidence.process import Failure, Process
@@ -43,13 +42,13 @@ NOT_FORKED = ("spawn", "forkserver")
 
 
 @rule(explains=Symptom.CRASHED, certainty=Certainty.CERTAIN, needs=("recording",), outranks=("uncaught-exception",))
-def check(evidence: Evidence) -> Iterator[Finding]:
-    for main in evidence.mains():
-        failure, loader = main.failure, newest_loader(main)
+def check(case: Case) -> Iterator[Finding]:
+    for main in case.mains:
+        failure, loader = main.failure, main.newest_loader
         if failure is None or loader is None or not _unpicklable(failure, loader):
             continue
         yield Finding(
-            cause=f"{_what(failure)} cannot be pickled, so the workers of {loader_name(loader)} could not be started.",
+            cause=f"{_what(failure)} cannot be pickled, so the workers of {loader.name} could not be started.",
             seen=list(_seen(main, failure, loader)),
             remedy=_remedy(failure),
             node=main.node,

@@ -24,10 +24,10 @@ from collections.abc import Iterator
 
 import msgspec
 
+from ...analysis.case import Case
 from ...analysis.culprits import Culprit, awaited, calls, culprit, found, state
 from ...analysis.progress import pages_in
 from ...analysis.standstill import LONG, asleep, fetchers, idles, in_futex, moves
-from ...evidence import Evidence
 from ...evidence.finding import Certainty, Finding, Remedy, Subject, Symptom
 from ...evidence.live import Awaited, Holder, Seen
 from ...wording.printable import quoted
@@ -44,12 +44,12 @@ SLOW_KERNEL = "D"  # asleep in the kernel where not even SIGKILL wakes it: stora
     needs=("processes", "stacks"),
     outranks=("stuck-in-user-code", "dataloader-bound", "uncaught-exception", "main-killed"),
 )
-def check(evidence: Evidence) -> Iterator[Finding]:
-    for _, seen, stack in fetchers(evidence):
-        awaits = _waits_for(evidence, seen)
+def check(case: Case) -> Iterator[Finding]:
+    for _, seen, stack in fetchers(case):
+        awaits = _waits_for(case, seen)
         if awaits is None:
             continue
-        one = culprit(evidence, seen, stack)
+        one = culprit(case, seen, stack)
         answers = awaits.kind in OUTSIDE
         if one.seconds < (A_MINUTE if answers or any(map(_sleeps, awaits.holders)) else LONG):
             continue
@@ -58,7 +58,7 @@ def check(evidence: Evidence) -> Iterator[Finding]:
             f"{one.name} waits{one.spot} for {awaited(awaits)}{_for_sample(one)}, and nothing comes.",
             [state(one), calls(one), *_about(seen, awaits)],
             _remedy(one, awaits),
-            evidence,
+            case,
             Subject("command" if awaits.kind in ("pipe", "child") else awaits.kind, awaits.name),
         )
         yield msgspec.structs.replace(
@@ -79,7 +79,7 @@ def _sleeps(holder: Holder) -> bool:
     return "nanosleep" in holder.wait_channel
 
 
-def _waits_for(evidence: Evidence, seen: Seen) -> Awaited | None:
+def _waits_for(case: Case, seen: Seen) -> Awaited | None:
     """What its main thread waits for, if that lies outside and nothing of it moves."""
     task = seen.main_task
     if in_futex(task) or asleep(task) or not idles(task, seen.looked) or task.state not in ("S", "D"):
@@ -90,7 +90,7 @@ def _waits_for(evidence: Evidence, seen: Seen) -> Awaited | None:
         return unknown if task.state == SLOW_KERNEL and not pages_in(seen, task) else None
     if awaits.kind == "terminal" or any(holder.moving for holder in awaits.holders):
         return None
-    below = [one for one in evidence.processes or () if one.parent == seen.pid]
+    below = [one for one in case.processes or () if one.parent == seen.pid]
     return None if any(moves(one) for one in below) or pages_in(seen, task) else awaits
 
 

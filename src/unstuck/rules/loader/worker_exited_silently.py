@@ -23,9 +23,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ...analysis.case import is_users, loader_name
+from ...analysis.case import Case, is_users
 from ...analysis.failures import Death, worker_deaths
-from ...evidence import Evidence
 from ...evidence.finding import Certainty, Finding, Remedy, Subject, Symptom
 from ...evidence.process import Failure
 from ...wording.printable import quoted
@@ -41,8 +40,8 @@ CALLS = r"os\._exit|sys\.exit|\bexit\(|\bquit\(|SystemExit|\.terminate\("
     needs=("recording", "exits"),
     outranks=("uncaught-exception", "worker-python-exception"),
 )
-def check(evidence: Evidence) -> Iterator[Finding]:
-    left = [one for one in worker_deaths(evidence) if one.seen.status >= 0]
+def check(case: Case) -> Iterator[Finding]:
+    left = [one for one in worker_deaths(case) if one.seen.status >= 0]
     for death in left[:1]:
         words = _last_words(death)
         ended = f", after {_flat(words)}" if words is not None else ", without an exception"
@@ -94,7 +93,7 @@ def _seen(death: Death, words: Failure | None) -> Iterator[str]:
     if failure is not None:
         yield f"{who(death.main)} then ended by {said(failure, 160)}"
     yield "no signal ended it" if words is None else f"its own last words: {_flat(words)}"
-    yield f"it worked for {loader_name(death.loader)}"
+    yield f"it worked for {death.loader.name}"
 
 
 def _others(others: list[Death]) -> Iterator[str]:

@@ -23,10 +23,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ...analysis.case import is_users, loader_name
+from ...analysis.case import Case, is_users
 from ...analysis.loading import Crew, Stream, newest_crew, waiting
 from ...analysis.passes import each_once
-from ...evidence import Evidence
 from ...evidence.finding import Certainty, Finding, Remedy, Subject, Symptom
 from ...evidence.loader import Loader
 from ...evidence.process import Process
@@ -35,18 +34,18 @@ from ..rule import rule
 
 
 @rule(explains=Symptom.SLOW, certainty=Certainty.CERTAIN, needs=("recording",), outranks=("dataloader-bound",))
-def check(evidence: Evidence) -> Iterator[Finding]:
-    yield from each_once(_judge(evidence, main, loader) for main in evidence.mains() for loader in main.loaders)
+def check(case: Case) -> Iterator[Finding]:
+    yield from each_once(_judge(case, main, loader) for main in case.mains for loader in main.loaders)
 
 
-def _judge(evidence: Evidence, main: Process, loader: Loader) -> Finding | None:
-    crew = newest_crew(evidence, main, loader)
+def _judge(case: Case, main: Process, loader: Loader) -> Finding | None:
+    crew = newest_crew(case, main, loader)
     if crew is None or not crew.costs:
         return None
     early = crew.early
     first = early[0]
     return Finding(
-        cause=f"{_who(early)} of {loader_name(loader)} {'was' if len(early) == 1 else 'were'} through after "
+        cause=f"{_who(early)} of {loader.name} {'was' if len(early) == 1 else 'were'} through after "
         f"{_amounts(early)}, while {who(crew.last.worker)} had {crew.last.samples:,}: for the last "
         f"{duration(crew.ended - max(one.ended for one in early))} of {duration(crew.lasted)} the pass ran with "
         f"{many(len(crew.streams) - len(early), 'worker')} of {len(crew.streams)}.",
@@ -58,7 +57,7 @@ def _judge(evidence: Evidence, main: Process, loader: Loader) -> Finding | None:
         pid=first.worker.pid,
         onset_s=first.ended,
         where=loader.reads_at if is_users(loader.reads_at) else loader.created,
-        subject=Subject("loader", loader_name(loader)),
+        subject=Subject("loader", loader.name),
     )
 
 

@@ -20,9 +20,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from ...analysis.case import Case
 from ...analysis.culprits import calls, culprit, found
 from ...analysis.standstill import LONG, computes, fetchers, fetching, gets_on, same_sample
-from ...evidence import Evidence
 from ...evidence.finding import Certainty, Finding, Remedy, Symptom
 from ...evidence.live import Seen
 from ...wording.text import duration
@@ -39,14 +39,14 @@ FEW_FAULTS = 50  # pages a second: what the interpreter touches anyway; a buffer
     needs=("processes", "stacks"),
     outranks=("stuck-in-user-code", "dataloader-bound", "uncaught-exception", "main-killed"),
 )
-def check(evidence: Evidence) -> Iterator[Finding]:
-    for _, seen, stack in fetchers(evidence):
+def check(case: Case) -> Iterator[Finding]:
+    for _, seen, stack in fetchers(case):
         if not computes(seen.main_task, seen.looked) or gets_on(seen) or not same_sample(stack):
             continue
-        one = culprit(evidence, seen, stack)
-        if one.seconds < _patience(evidence, seen):
+        one = culprit(case, seen, stack)
+        if one.seconds < _patience(case, seen):
             continue
-        usual = _usual(evidence, seen)
+        usual = _usual(case, seen)
         yield found(
             one,
             f"{one.name} has been computing{one.at_sample} for {duration(one.seconds)} without an end{one.spot}: "
@@ -62,21 +62,21 @@ def check(evidence: Evidence) -> Iterator[Finding]:
                 f"{f'. Try this one alone: dataset[{one.sample}]' if isinstance(one.sample, int) else ''}.",
                 [f"py-spy dump --pid {seen.pid} --locals"],
             ),
-            evidence,
+            case,
         )
         return
 
 
-def _usual(evidence: Evidence, seen: Seen) -> float | None:
-    known = fetching(evidence, seen)
+def _usual(case: Case, seen: Seen) -> float | None:
+    known = fetching(case, seen)
     return known.sample_times.p99 if known is not None and known.sample_times.count else None
 
 
-def _patience(evidence: Evidence, seen: Seen) -> float:
-    usual = _usual(evidence, seen)
+def _patience(case: Case, seen: Seen) -> float:
+    usual = _usual(case, seen)
     if usual is not None:
         return max(LONG, TIMES * usual)
-    if evidence.stall is not None:
+    if case.stall is not None:
         return FIRST
     # Never recorded: that it has delivered batches before shows in the thread that sends them, and a buffer that fills
     # touches new pages all the time.

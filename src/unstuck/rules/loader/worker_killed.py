@@ -21,9 +21,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ...analysis.case import SIGKILL, abnormal_worker_exits, host_of, loader_name
+from ...analysis.case import SIGKILL, Case
 from ...analysis.memory import held, kills_at, told_of_kill
-from ...evidence import Evidence
 from ...evidence.finding import Certainty, Finding, Remedy, Symptom
 from ...wording.text import duration, who
 from ..rule import rule
@@ -38,15 +37,15 @@ MAYBE_OOM = "Whether it was the kernel's OOM killer cannot be told here."
     needs=("recording", "exits", "host"),
     outranks=("uncaught-exception", "worker-python-exception"),
 )
-def check(evidence: Evidence) -> Iterator[Finding]:
-    for seen, worker in abnormal_worker_exits(evidence):
-        host = host_of(evidence, worker)
+def check(case: Case) -> Iterator[Finding]:
+    for seen, worker in case.abnormal_worker_exits:
+        host = case.host_of(worker)
         if seen.status != SIGKILL or host is None:
             continue
         kills = kills_at(host, worker.pid, seen.at)
         if kills.of_it:
             continue
-        owner = evidence.owner_of(worker.node, worker.pid)
+        owner = case.owner_of(worker.node, worker.pid)
         memory = held(host, worker)
         yield Finding(
             cause=f"Somebody sent SIGKILL to DataLoader {who(worker)}. {NOT_OOM if kills.known else MAYBE_OOM}",
@@ -54,7 +53,7 @@ def check(evidence: Evidence) -> Iterator[Finding]:
                 f"worker {worker.worker} ended by SIGKILL after {duration(seen.at)}",
                 *told_of_kill(host, worker.pid, seen.at),
                 *([f"it held {memory}"] if memory else ()),
-                *([f"it worked for {loader_name(owner.loader)}"] if owner else ()),
+                *([f"it worked for {owner.loader.name}"] if owner else ()),
             ],
             remedy=Remedy(
                 "Find who ends processes here: the scheduler's and supervisor's logs for this job, systemd-oomd or "

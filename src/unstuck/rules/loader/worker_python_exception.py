@@ -22,10 +22,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ...analysis.case import loader_name, user_line
+from ...analysis.case import Case, Owner, user_line
 from ...analysis.shards import raised_over
 from ...analysis.torch_errors import again, late, warned
-from ...evidence import Evidence, Owner
 from ...evidence.finding import Certainty, Finding, Remedy, Subject, Symptom
 from ...evidence.loader import ShardError
 from ...evidence.process import Failure, Process
@@ -37,16 +36,16 @@ RAISED = ("fetch", "init")
 
 
 @rule(explains=Symptom.CRASHED, certainty=Certainty.CERTAIN, needs=("recording",), outranks=("uncaught-exception",))
-def check(evidence: Evidence) -> Iterator[Finding]:
-    raised = [(failure, worker) for worker in evidence.recording or () for failure in _reached_main(evidence, worker)]
+def check(case: Case) -> Iterator[Finding]:
+    raised = [(failure, worker) for worker in case.recording or () for failure in _reached_main(case, worker)]
     for failure, worker in sorted(raised, key=lambda one: one[0].at)[:1]:
-        owner = evidence.owner_of(worker.node, worker.pid)
+        owner = case.owner_of(worker.node, worker.pid)
         count = len({other.pid for _, other in raised})
         raiser = f"{_what(failure)} {failure.type} in DataLoader {who(worker)}"
         yield Finding(
             cause=f"{raiser}, {_sample(failure)}: {_message(failure)}",
             seen=[*_seen(failure, owner, count), *_sample_of_shard(raised_over(failure, worker))],
-            remedy=_rerun(evidence, failure) or _of_stage(raised_over(failure, worker)) or _remedy(failure, owner),
+            remedy=_rerun(case, failure) or _of_stage(raised_over(failure, worker)) or _remedy(failure, owner),
             node=worker.node,
             rank=worker.rank,
             worker=worker.worker,
@@ -58,10 +57,10 @@ def check(evidence: Evidence) -> Iterator[Finding]:
         )
 
 
-def _reached_main(evidence: Evidence, worker: Process) -> list[Failure]:
+def _reached_main(case: Case, worker: Process) -> list[Failure]:
     """Exceptions of a worker by which its main process ended, rather than caught them and went on."""
-    owner = evidence.owner_of(worker.node, worker.pid)
-    main = owner.main if owner is not None else evidence.process(worker.node, worker.parent)
+    owner = case.owner_of(worker.node, worker.pid)
+    main = owner.main if owner is not None else case.process(worker.node, worker.parent)
     if main is None or main.failure is None or worker.role != "worker":
         return []
     ended_by = [(main.failure.type, main.failure.message), *main.failure.causes]
@@ -112,7 +111,7 @@ def _seen(failure: Failure, owner: Owner | None, count: int) -> Iterator[str]:
         yield f"in the stage {failure.stage}" + (f" of {failure.item}" if failure.item else "")
     yield from (f"file in hand: {path}" for path in failure.paths[:2])
     if owner is not None:
-        yield f"it worked for {loader_name(owner.loader)}"
+        yield f"it worked for {owner.loader.name}"
     if count > 1:
         yield f"{count} workers raised; this one was the first"
 
@@ -121,10 +120,10 @@ def _sample_of_shard(error: ShardError | None) -> list[str]:
     return [] if error is None else [f"in {error.stage} of sample {error.key} of {error.path}"]
 
 
-def _rerun(evidence: Evidence, failure: Failure) -> Remedy | None:
+def _rerun(case: Case, failure: Failure) -> Remedy | None:
     """A kernel that failed is reported later than it was launched: first its line has to be found."""
     error = late(failure)
-    return again(evidence, error) if error is not None else None
+    return again(case, error) if error is not None else None
 
 
 def _of_stage(error: ShardError | None) -> Remedy | None:

@@ -26,10 +26,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ...analysis.case import loader_name
+from ...analysis.case import Case
 from ...analysis.cpu_contention import fair_loading, fair_making, fair_run, fair_start
 from ...analysis.loading import fetching, lasted
-from ...evidence import Evidence
 from ...evidence.finding import Certainty, Finding, Remedy, Subject, Symptom
 from ...evidence.loader import Fetching, Loader
 from ...evidence.process import Process
@@ -43,19 +42,19 @@ SHARE = 0.15  # of the run: below that, another setting is not worth its memory
 
 
 @rule(explains=Symptom.SLOW, certainty=Certainty.CERTAIN, needs=("recording",), outranks=("dataloader-bound",))
-def check(evidence: Evidence) -> Iterator[Finding]:
-    for main in evidence.mains():
+def check(case: Case) -> Iterator[Finding]:
+    for main in case.mains:
         for loader in main.loaders:
             if not _respawned(loader):
                 continue
-            loads = fetching(evidence, main, loader)
+            loads = fetching(case, main, loader)
             each, ran = _saved(loader, loads), lasted(main)
             saved = each * (loader.starts.count - 1)
-            if not _matters(evidence, main, loader, loads, ran):
+            if not _matters(case, main, loader, loads, ran):
                 continue
             yield Finding(
                 cause=f"{percent(saved / ran)} of the run goes into starting the same workers again: "
-                f"{loader_name(loader)} starts {_workers(loader)} anew for every pass, which takes "
+                f"{loader.name} starts {_workers(loader)} anew for every pass, which takes "
                 f"{duration(each)} each time.",
                 seen=list(_seen(loader, loads, saved, ran)),
                 remedy=_remedy(loader),
@@ -63,7 +62,7 @@ def check(evidence: Evidence) -> Iterator[Finding]:
                 rank=main.rank,
                 pid=main.pid,
                 where=loader.created,
-                subject=Subject("loader", loader_name(loader)),
+                subject=Subject("loader", loader.name),
             )
 
 
@@ -74,12 +73,12 @@ def _respawned(loader: Loader) -> bool:
     return loader.num_workers > 0 and passes >= PASSES and loader.batches > 1.2 * passes and anew
 
 
-def _matters(evidence: Evidence, main: Process, loader: Loader, loads: list[Fetching], ran: float) -> bool:
+def _matters(case: Case, main: Process, loader: Loader, loads: list[Fetching], ran: float) -> bool:
     """Without the time in which other programs had the CPU cores: that is not lost by starting workers again."""
     starts, firsts = _started(loader)
-    starts, firsts = fair_making(evidence, main, loader, starts), fair_start(evidence, main, loader, firsts)
-    each = starts + firsts - fair_loading(evidence, main, loader, _loading(loader, loads))
-    return each >= LONG and each * (loader.starts.count - 1) >= SHARE * fair_run(evidence, main, loader, ran)
+    starts, firsts = fair_making(case, main, loader, starts), fair_start(case, main, loader, firsts)
+    each = starts + firsts - fair_loading(case, main, loader, _loading(loader, loads))
+    return each >= LONG and each * (loader.starts.count - 1) >= SHARE * fair_run(case, main, loader, ran)
 
 
 def _saved(loader: Loader, loads: list[Fetching]) -> float:

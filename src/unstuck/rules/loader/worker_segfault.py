@@ -24,10 +24,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ...analysis.case import is_users, loader_name
+from ...analysis.case import Case, is_users
 from ...analysis.failures import Death, worker_deaths
 from ...analysis.shared_memory import is_explained
-from ...evidence import Evidence
 from ...evidence.basics import Place
 from ...evidence.finding import Certainty, Finding, Remedy, Subject, Symptom
 from ...wording.text import duration, line, many, short, signal_name, who
@@ -53,8 +52,8 @@ AGAIN = "export PYTHONFAULTHANDLER=1"
     needs=("recording", "exits"),
     outranks=("uncaught-exception", "worker-python-exception", "worker-exited-silently"),
 )
-def check(evidence: Evidence) -> Iterator[Finding]:
-    crashed = [one for one in worker_deaths(evidence) if one.seen.status in MEANING and not is_explained(evidence, one)]
+def check(case: Case) -> Iterator[Finding]:
+    crashed = [one for one in worker_deaths(case) if one.seen.status in MEANING and not is_explained(case, one)]
     for death in crashed[:1]:
         place = _place(death)
         spot = f" at {short(place)}" if place is not None else ""
@@ -101,7 +100,7 @@ def _seen(death: Death) -> Iterator[str]:
     if death.fetching is not None and death.fetching.samples:
         yield f"{many(death.fetching.samples, 'sample')} had come from this worker before"
     yield from (f"in the stage {one.name}" + (f" of {one.item}" if one.item else "") for one in death.worker.stages_now)
-    yield f"it worked for {loader_name(death.loader)}"
+    yield f"it worked for {death.loader.name}"
 
 
 def _others(others: list[Death]) -> Iterator[str]:

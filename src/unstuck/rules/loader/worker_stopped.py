@@ -18,9 +18,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from ...analysis.case import Case
 from ...analysis.culprits import culprit, found, state
 from ...analysis.standstill import LONG, main_stack, standing
-from ...evidence import Evidence
 from ...evidence.finding import Certainty, Finding, Remedy, Symptom
 from ...evidence.live import FROZEN, Seen, Stack
 from ..rule import rule
@@ -44,12 +44,12 @@ ROLES = ("main", "worker", "child", "launcher")
         "worker-blocked-io",
     ),
 )
-def check(evidence: Evidence) -> Iterator[Finding]:
-    stopped = [one for one in evidence.processes or () if one.role in ROLES and _how(one)]
+def check(case: Case) -> Iterator[Finding]:
+    stopped = [one for one in case.processes or () if one.role in ROLES and _how(one)]
     for seen in sorted(stopped, key=lambda one: one.role != "worker"):
-        stack = main_stack(evidence, seen.pid) or Stack(pid=seen.pid, tid=seen.pid)
-        one = culprit(evidence, seen, stack)
-        if standing(evidence, seen, stack) < LONG:
+        stack = main_stack(case, seen.pid) or Stack(pid=seen.pid, tid=seen.pid)
+        one = culprit(case, seen, stack)
+        if standing(case, seen, stack) < LONG:
             continue
         everybody = len(stopped) > 1
         yield found(
@@ -58,7 +58,7 @@ def check(evidence: Evidence) -> Iterator[Finding]:
             + (f" So are {len(stopped) - 1} other processes of it." if everybody else ""),
             [state(one)],
             _remedy(seen, stopped),
-            evidence,
+            case,
         )
         return
 

@@ -22,8 +22,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from ...analysis.case import Case
 from ...analysis.memory import kills_at_the_end
-from ...evidence import Evidence, Sample
+from ...evidence import Sample
 from ...evidence.finding import Certainty, Finding, Remedy, Symptom
 from ...wording.text import duration, size, who
 from ..rule import rule
@@ -37,9 +38,9 @@ NEARLY_FULL = 0.95  # the watcher looks twice a second: the last steps to the li
     needs=("recording", "host"),
     outranks=("main-oom-killed", "main-killed"),
 )
-def check(evidence: Evidence) -> Iterator[Finding]:
-    for host in evidence.host or ():
-        here = [one for one in evidence.recording or () if one.node == host.node]
+def check(case: Case) -> Iterator[Finding]:
+    for host in case.host or ():
+        here = [one for one in case.recording or () if one.node == host.node]
         looks = [sample for sample in host.samples if sample.processes] or host.samples
         if host.watcher_ended or host.processes_alive or not looks or not here:
             continue
@@ -56,7 +57,7 @@ def check(evidence: Evidence) -> Iterator[Finding]:
                 f"the journal breaks off after {duration(last.at)}, and no process said goodbye",
                 *(one.told() for one in kills),
                 *_use(last),
-                *_largest(evidence, host.node, last),
+                *_largest(case, host.node, last),
             ],
             remedy=Remedy(_advice(last)),
             node=host.node,
@@ -71,9 +72,9 @@ def _use(last: Sample) -> Iterator[str]:
         yield f"{size(last.available)} of {size(last.total)} were left on the machine at the last look"
 
 
-def _largest(evidence: Evidence, node: str, last: Sample) -> Iterator[str]:
+def _largest(case: Case, node: str, last: Sample) -> Iterator[str]:
     for memory in sorted(last.processes, key=lambda one: one.anonymous, reverse=True)[:3]:
-        process = evidence.process(node, memory.pid)
+        process = case.process(node, memory.pid)
         if process is not None:
             forked = " with what it shared since the fork" if process.threads_at_fork is not None else ""
             yield f"{who(process)} held {size(memory.anonymous)}{forked}, and {size(memory.shared)} of shared memory"

@@ -29,9 +29,9 @@ from collections.abc import Iterator
 from itertools import pairwise
 from typing import NamedTuple
 
-from ...analysis.case import SIGKILL, ended_well, host_of, loader_name
+from ...analysis.case import SIGKILL, Case
 from ...analysis.memory import COMFORTABLE, Climb, Killed, climb, copied, limit_of, looks_at, meets, oom_killed, room
-from ...evidence import Evidence, Host
+from ...evidence import Host
 from ...evidence.finding import Certainty, Finding, Remedy, Subject, Symptom
 from ...evidence.loader import Loader
 from ...evidence.process import Process
@@ -61,17 +61,17 @@ class Copying(NamedTuple):
     needs=("recording", "host"),
     outranks=("worker-oom-killed", "container-oom-killed", "main-oom-killed"),
 )
-def check(evidence: Evidence) -> Iterator[Finding]:
-    for main in evidence.mains():
-        host = host_of(evidence, main)
+def check(case: Case) -> Iterator[Finding]:
+    for main in case.mains:
+        host = case.host_of(main)
         for loader in main.loaders:
             container = _container(loader)
             if host is None or container is None or loader.context not in (None, "fork"):
                 continue
-            workers = [_copying(host, one) for one in evidence.workers_of(main, loader)]
+            workers = [_copying(host, one) for one in case.workers_of(main, loader)]
             copying = [one for one in workers if one is not None]
             if copying:
-                yield _finding(evidence, host, main, loader, copying, container)
+                yield _finding(case, host, main, loader, copying, container)
 
 
 def _container(loader: Loader) -> str | None:
@@ -100,16 +100,14 @@ def _rising(looks: list[tuple[float, int]]) -> list[tuple[float, int]]:
     return looks[: until + 1] if since >= LASTS * took else looks
 
 
-def _finding(
-    evidence: Evidence, host: Host, main: Process, loader: Loader, copying: list[Copying], container: str
-) -> Finding:
+def _finding(case: Case, host: Host, main: Process, loader: Loader, copying: list[Copying], container: str) -> Finding:
     worst = max(copying, key=lambda one: one.own.grown)
-    killed = oom_killed(evidence, [main, *evidence.workers_of(main, loader)])
+    killed = oom_killed(case, [main, *case.workers_of(main, loader)])
     until = f", until the kernel's OOM killer ended {who(killed.process)}" if killed is not None else ""
     return Finding(
-        cause=f"Workers copied {container} of {loader_name(loader)} by reading it: {loader.containers[container]:,} "
+        cause=f"Workers copied {container} of {loader.name} by reading it: {loader.containers[container]:,} "
         f"Python objects, {size(worst.own.grown)} in one worker{until or ' so far' * main.alive}.",
-        seen=list(_seen(evidence, host, main, loader, copying, killed)),
+        seen=list(_seen(case, host, main, loader, copying, killed)),
         remedy=_remedy(host, main, loader, copying, container, killed),
         node=main.node,
         rank=main.rank,
@@ -117,12 +115,12 @@ def _finding(
         pid=worst.worker.pid,
         onset_s=worst.own.since,
         where=loader.created,
-        subject=Subject("loader", loader_name(loader)),
+        subject=Subject("loader", loader.name),
     )
 
 
 def _seen(
-    evidence: Evidence, host: Host, main: Process, loader: Loader, copying: list[Copying], killed: Killed | None
+    case: Case, host: Host, main: Process, loader: Loader, copying: list[Copying], killed: Killed | None
 ) -> Iterator[str]:
     for one in copying[:2]:
         yield (
@@ -144,7 +142,7 @@ def _seen(
         return
     if all(one.levelled for one in copying):
         yield f"it has levelled off, at {size(copying[0].own.last)} for each of {many(loader.num_workers, 'worker')}"
-    elif not ended_well(evidence, main):
+    elif not case.ended_well(main):
         yield from _forecast(host, loader, copying, most)
 
 

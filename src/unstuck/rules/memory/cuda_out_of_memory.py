@@ -23,10 +23,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ...analysis.case import loader_name
+from ...analysis.case import Case
 from ...analysis.failures import PINNING, Raised, fatal, raised_at
 from ...analysis.torch_errors import Shortage, is_out_of_memory, shortage
-from ...evidence import Evidence
 from ...evidence.finding import Certainty, Finding, Remedy, Symptom
 from ...evidence.loader import Loader
 from ...evidence.process import Failure
@@ -44,14 +43,14 @@ FEW = 1  # batches: whoever fails that early does not fail because something gro
     needs=("recording",),
     outranks=("worker-python-exception", "uncaught-exception", "pin-memory-thread-died"),
 )
-def check(evidence: Evidence) -> Iterator[Finding]:
-    for one in [one for one in fatal(evidence) if is_out_of_memory(one.failure.message)][:1]:
+def check(case: Case) -> Iterator[Finding]:
+    for one in [one for one in fatal(case) if is_out_of_memory(one.failure.message)][:1]:
         numbers = shortage(one.failure.message)
         place = raised_at(one.failure)
         yield Finding(
             cause=_cause(one, numbers),
-            seen=list(_seen(evidence, one, numbers)),
-            remedy=_remedy(evidence, one, numbers),
+            seen=list(_seen(case, one, numbers)),
+            remedy=_remedy(case, one, numbers),
             node=one.process.node,
             rank=one.process.rank,
             worker=one.process.worker,
@@ -103,7 +102,7 @@ def _while_pinning(failure: Failure) -> bool:
     return "pin memory thread" in failure.message or any(PINNING in frame.file for frame in failure.frames)
 
 
-def _seen(evidence: Evidence, one: Raised, numbers: Shortage) -> Iterator[str]:
+def _seen(case: Case, one: Raised, numbers: Shortage) -> Iterator[str]:
     place = raised_at(one.failure)
     words = said(one.failure).partition(". GPU ")[0].partition(" (GPU ")[0]
     yield words + (f", under {line(place)} in {place.function}" if place is not None else "")
@@ -116,33 +115,33 @@ def _seen(evidence: Evidence, one: Raised, numbers: Shortage) -> Iterator[str]:
     if numbers.allowed is not None:
         yield f"the program has limited itself to {size(numbers.allowed)}"
     yield from (
-        f"in use by {_named(evidence, one.process.node, pid)}: {size(count)}" for pid, count in numbers.others.items()
+        f"in use by {_named(case, one.process.node, pid)}: {size(count)}" for pid, count in numbers.others.items()
     )
     if one.loader is not None and one.process is one.main:
-        yield f"{many(one.loader.batches, 'batch')} had come from {loader_name(one.loader)}"
+        yield f"{many(one.loader.batches, 'batch')} had come from {one.loader.name}"
 
 
-def _named(evidence: Evidence, node: str, pid: int) -> str:
-    process = evidence.process(node, pid)
+def _named(case: Case, node: str, pid: int) -> str:
+    process = case.process(node, pid)
     return f"another process (pid {pid})" if process is None else f"{who(process)}, of this same run"
 
 
-def _remedy(evidence: Evidence, one: Raised, numbers: Shortage) -> Remedy:
+def _remedy(case: Case, one: Raised, numbers: Shortage) -> Remedy:
     if numbers.tried is None:
         return _without_numbers(one)
-    ways = [_way(evidence, one.process.node, numbers, name) for name in _enough(numbers)]
+    ways = [_way(case, one.process.node, numbers, name) for name in _enough(numbers)]
     text = " ".join([*(way.text for way in ways), _less(one, otherwise=bool(ways))])
     return Remedy(text, [command for way in ways for command in way.commands])
 
 
-def _way(evidence: Evidence, node: str, numbers: Shortage, name: str) -> Remedy:
+def _way(case: Case, node: str, numbers: Shortage, name: str) -> Remedy:
     if name == "pieces":
         return Remedy(
             "Let torch's segments grow, so that free pieces are joined.",
-            [f"{numbers.setting}=expandable_segments:True {quoted_line(evidence.run.command)}".strip()],
+            [f"{numbers.setting}=expandable_segments:True {quoted_line(case.run.command)}".strip()],
         )
     pids = sorted(numbers.others)
-    ours = [process for pid in pids if (process := evidence.process(node, pid)) is not None]
+    ours = [process for pid in pids if (process := case.process(node, pid)) is not None]
     if ours:
         return Remedy(
             f"{who(ours[0]).capitalize()} of this run computes on the same GPU: give each rank its own, with "

@@ -25,9 +25,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import pairwise
 
-from ...analysis.case import ended_well, host_of
+from ...analysis.case import Case
 from ...analysis.memory import Climb, climb, looks_at, meets, oom_killed, room
-from ...evidence import Evidence
 from ...evidence.finding import Certainty, Finding, Remedy, Symptom
 from ...evidence.process import Graph, Process
 from ...wording.text import duration, short, size
@@ -45,16 +44,16 @@ FEW = 200  # nodes in all: a model and its newest loss have as many
     needs=("recording",),
     outranks=("main-oom-killed", "container-oom-killed", "worker-oom-killed"),
 )
-def check(evidence: Evidence) -> Iterator[Finding]:
-    for main in evidence.mains():
+def check(case: Case) -> Iterator[Finding]:
+    for main in case.mains:
         if not _accumulates(main.graphs):
             continue
         first, last = main.graphs[0], main.graphs[-1]
-        grown = _memory(evidence, main, first)
+        grown = _memory(case, main, first)
         yield Finding(
             cause=f"The graph of every step is kept: {_count(last)} nodes of autograd graphs are alive after step "
             f"{last.step:,}, and each step adds about {_each(first, last):.0f}.",
-            seen=list(_seen(evidence, main, grown)),
+            seen=list(_seen(case, main, grown)),
             remedy=_remedy(last),
             node=main.node,
             rank=main.rank,
@@ -86,17 +85,17 @@ def _each(first: Graph, last: Graph) -> float:
     return (last.nodes - first.nodes) / max(last.step - first.step, 1) or last.nodes / last.step
 
 
-def _memory(evidence: Evidence, main: Process, first: Graph) -> Climb | None:
+def _memory(case: Case, main: Process, first: Graph) -> Climb | None:
     """Until the last step: what is kept goes when the program ends."""
-    host = host_of(evidence, main)
+    host = case.host_of(main)
     if host is None:
         return None
     return climb(looks_at(host, main.pid, "anonymous", since=first.at, until=main.last_step), LOOKS)
 
 
-def _seen(evidence: Evidence, main: Process, grown: Climb | None) -> Iterator[str]:
+def _seen(case: Case, main: Process, grown: Climb | None) -> Iterator[str]:
     yield f"nodes alive: {', '.join(f'{_count(one)} after step {one.step:,}' for one in main.graphs)}"
-    host = host_of(evidence, main)
+    host = case.host_of(main)
     if grown is None or host is None or grown.grown <= 0:
         return
     yield (
@@ -104,7 +103,7 @@ def _seen(evidence: Evidence, main: Process, grown: Climb | None) -> Iterator[st
         f"{duration(grown.until - grown.since)}"
     )
     left, rate = room(host), _steps_a_second(main)
-    over = ended_well(evidence, main) or oom_killed(evidence, [main]) is not None
+    over = case.ended_well(main) or oom_killed(case, [main]) is not None
     if left is not None and rate and not over:
         step = meets(left[0], grown.per_second / rate, main.optimizer_steps)
         yield f"at this rate {left[1]} is reached at about step {step:,}: {size(left[0])} are left"

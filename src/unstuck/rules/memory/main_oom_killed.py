@@ -24,9 +24,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ...analysis.case import COMMAND, SIGKILL, host_of, unrecorded_command
+from ...analysis.case import COMMAND, SIGKILL, Case
 from ...analysis.memory import kills_at, looks_at
-from ...evidence import Evidence, Host
+from ...evidence import Host
 from ...evidence.finding import Certainty, Finding, Remedy, Symptom
 from ...evidence.process import Process
 from ...wording.text import duration, ending, size, who
@@ -41,12 +41,12 @@ SHELL_KILLED = 137  # 128 + SIGKILL
     needs=("exits", "host"),
     outranks=("main-killed", "uncaught-exception", "worker-killed"),
 )
-def check(evidence: Evidence) -> Iterator[Finding]:
-    for seen in sorted(evidence.exits or (), key=lambda one: one.at):
-        process = evidence.process(seen.node, seen.pid, seen.at) or unrecorded_command(evidence, seen)
+def check(case: Case) -> Iterator[Finding]:
+    for seen in sorted(case.exits or (), key=lambda one: one.at):
+        process = case.process(seen.node, seen.pid, seen.at) or case.unrecorded_command(seen)
         if process is None or process.role not in ("main", COMMAND) or not _killed(process, seen.status):
             continue
-        host, name = host_of(evidence, process), who(process) if process.role == "main" else "the command"
+        host, name = case.host_of(process), who(process) if process.role == "main" else "the command"
         kills = kills_at(host, process.pid, seen.at).of_it if host is not None else []
         if host is None or not kills:
             continue

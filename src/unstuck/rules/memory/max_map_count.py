@@ -23,9 +23,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from ...analysis.case import host_of, is_users, loader_name, user_line
+from ...analysis.case import Case, is_users, user_line
 from ...analysis.failures import Raised, fatal
-from ...evidence import Evidence
 from ...evidence.finding import Certainty, Finding, Remedy, Subject, Symptom
 from ...evidence.process import Failure
 from ...wording.text import line, many, said, short, size, who
@@ -44,14 +43,14 @@ WANTED = 1 << 20  # mappings: what distributions that have raised the default al
     needs=("recording",),
     outranks=("worker-python-exception", "uncaught-exception", "pin-memory-thread-died", "shm-exhausted"),
 )
-def check(evidence: Evidence) -> Iterator[Finding]:
-    for one in [one for one in fatal(evidence) if _at_the_limit(one.failure)][:1]:
+def check(case: Case) -> Iterator[Finding]:
+    for one in [one for one in fatal(case) if _at_the_limit(one.failure)][:1]:
         place, file = user_line(one.failure), _file(one.failure)
         at = f" at {short(place)}" if is_users(place) else ""
         yield Finding(
             cause=f"{who(one.process).capitalize()} has {one.failure.maps:,} memory mappings and may have "
             f"{one.failure.maps_limit:,}: the next one{at} was refused. It is not memory that is short.",
-            seen=list(_seen(evidence, one)),
+            seen=list(_seen(case, one)),
             remedy=_remedy(one),
             node=one.process.node,
             rank=one.process.rank,
@@ -73,18 +72,18 @@ def _file(failure: Failure) -> str | None:
     return match[1] if match is not None else None
 
 
-def _seen(evidence: Evidence, one: Raised) -> Iterator[str]:
+def _seen(case: Case, one: Raised) -> Iterator[str]:
     place = user_line(one.failure)
     yield said(one.failure, 200) + (f", under {line(place)} in {place.function}" if place is not None else "")
     yield f"{one.failure.maps:,} mappings in {who(one.process)}; vm.max_map_count is {one.failure.maps_limit:,}"
-    host = host_of(evidence, one.process)
+    host = case.host_of(one.process)
     if host is not None and host.samples:
         yield f"{size(host.samples[-1].available)} of memory were available"
     samples = sum(fetching.samples for fetching in one.process.fetching)
     if samples and one.process is not one.main:
         yield f"{many(samples, 'sample')} had been loaded by it: {(one.failure.maps or 0) / samples:.3g} mappings each"
     if one.loader is not None and (one.process is not one.main or one.failure.position is not None):
-        yield f"it fetched for {loader_name(one.loader)}"
+        yield f"it fetched for {one.loader.name}"
 
 
 def _remedy(one: Raised) -> Remedy:

@@ -26,9 +26,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from ...analysis.case import host_of, is_users, loader_name, training_loaders
+from ...analysis.case import Case, is_users
 from ...analysis.loading import waiting
-from ...evidence import Evidence, Host, Memory, Sample
+from ...evidence import Host, Memory, Sample
 from ...evidence.finding import Certainty, Finding, Remedy, Subject, Symptom
 from ...evidence.loader import Loader
 from ...evidence.process import Process
@@ -59,9 +59,9 @@ class Part(NamedTuple):
 
 
 @rule(explains=Symptom.SLOW, certainty=Certainty.CERTAIN, needs=("recording", "host"), outranks=("dataloader-bound",))
-def check(evidence: Evidence) -> Iterator[Finding]:
-    for main, loader in training_loaders(evidence):
-        host = host_of(evidence, main)
+def check(case: Case) -> Iterator[Finding]:
+    for main, loader in case.training_loaders:
+        host = case.host_of(main)
         reads = _reads(host, main, loader) if host is not None else None
         if host is None or reads is None or not waiting(loader).matters:
             continue
@@ -69,7 +69,7 @@ def check(evidence: Evidence) -> Iterator[Finding]:
         if cached is None or reads.from_disk < max(MUCH, AGAIN * reads.asked) or a_pass <= cached:
             continue
         yield Finding(
-            cause=f"Every pass over {loader_name(loader)} reads its data from the disk again: a pass reads about "
+            cause=f"Every pass over {loader.name} reads its data from the disk again: a pass reads about "
             f"{size(a_pass)}, and the page cache has room for {size(cached)}.",
             seen=list(_seen(host, loader, reads)),
             remedy=_remedy(host, a_pass - cached),
@@ -77,7 +77,7 @@ def check(evidence: Evidence) -> Iterator[Finding]:
             rank=main.rank,
             pid=main.pid,
             where=loader.reads_at if is_users(loader.reads_at) else loader.created,
-            subject=Subject("loader", loader_name(loader)),
+            subject=Subject("loader", loader.name),
         )
 
 

@@ -26,9 +26,9 @@ from collections.abc import Iterator
 
 import msgspec
 
+from ...analysis.case import Case, Owner
 from ...analysis.failures import Death, worker_deaths
 from ...analysis.shared_memory import is_refused, seen_full, size_of, too_small_for
-from ...evidence import Evidence, Owner
 from ...evidence.finding import Certainty, Finding, Remedy, Subject, Symptom
 from ...evidence.process import Process
 from ...wording.settings import settings
@@ -44,29 +44,29 @@ DOCKER_DEFAULT = 64 << 20
     needs=("recording",),
     outranks=("worker-python-exception", "uncaught-exception", "worker-killed"),
 )
-def check(evidence: Evidence) -> Iterator[Finding]:
-    refused = [(one, process) for process in evidence.recording or () for one in process.failures if is_refused(one)]
+def check(case: Case) -> Iterator[Finding]:
+    refused = [(one, process) for process in case.recording or () for one in process.failures if is_refused(one)]
     for failure, process in sorted(refused, key=lambda one: one[0].at)[:1]:
         seen = [said(failure), *_space(failure.shm_size, failure.shm_free)]
-        yield _finding(evidence, process, failure.at, seen, failure.shm_size)
+        yield _finding(case, process, failure.at, seen, failure.shm_size)
     if not refused:
-        yield from _bus_errors(evidence)
+        yield from _bus_errors(case)
 
 
-def _bus_errors(evidence: Evidence) -> Iterator[Finding]:
+def _bus_errors(case: Case) -> Iterator[Finding]:
     """The first worker that the kernel ended for writing where no memory was left."""
-    for death in worker_deaths(evidence) if evidence.exits is not None else ():
-        full, too_small = seen_full(evidence, death), too_small_for(evidence, death)
+    for death in worker_deaths(case) if case.exits is not None else ():
+        full, too_small = seen_full(case, death), too_small_for(case, death)
         if full is None and not too_small:
             continue
         space = _space(*full) if full is not None else too_small
         told = [f"worker {death.worker.worker} was killed (SIGBUS) after {duration(death.seen.at)}", *_wrote(death)]
         found = _finding(
-            evidence,
+            case,
             death.worker,
             death.seen.at,
             [*told, *space],
-            full[0] if full is not None else size_of(evidence, death),
+            full[0] if full is not None else size_of(case, death),
         )
         yield msgspec.structs.replace(found, certainty="" if full is not None else Certainty.LIKELY.value)
         return
@@ -85,8 +85,8 @@ def _space(total: int | None, free: int | None) -> Iterator[str]:
             yield "64 MiB or less is what Docker gives a container that does not ask for more"
 
 
-def _finding(evidence: Evidence, process: Process, at: float, seen: list[str], total: int | None) -> Finding:
-    owner = evidence.owner_of(process.node, process.pid)
+def _finding(case: Case, process: Process, at: float, seen: list[str], total: int | None) -> Finding:
+    owner = case.owner_of(process.node, process.pid)
     return Finding(
         cause=f"Shared memory is full: {who(process)} could not hand over a batch through /dev/shm"
         + (f" of {size(total)}." if total else "."),

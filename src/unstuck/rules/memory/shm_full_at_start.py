@@ -24,9 +24,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ...analysis.case import STARTING, loader_name
+from ...analysis.case import STARTING, Case
 from ...analysis.failures import Raised, fatal
-from ...evidence import Evidence
 from ...evidence.finding import Certainty, Finding, Remedy, Subject, Symptom
 from ...evidence.process import Failure, ShmFile
 from ...wording.printable import quoted_line
@@ -47,8 +46,8 @@ DEAD, ALIVE, UNKNOWN, NO_FILE = "dead", "alive", "unknown", "no file"
     needs=("recording",),
     outranks=("shm-exhausted", "worker-python-exception", "uncaught-exception"),
 )
-def check(evidence: Evidence) -> Iterator[Finding]:
-    for one in [one for one in fatal(evidence) if _refused(evidence, one)][:1]:
+def check(case: Case) -> Iterator[Finding]:
+    for one in [one for one in fatal(case) if _refused(case, one)][:1]:
         total = one.failure.shm_size
         yield Finding(
             cause=f"Shared memory was full before {_before(one)}: /dev/shm"
@@ -65,7 +64,7 @@ def check(evidence: Evidence) -> Iterator[Finding]:
         )
 
 
-def _refused(evidence: Evidence, one: Raised) -> bool:
+def _refused(case: Case, one: Raised) -> bool:
     """In a main process: a semaphore, or a tensor that was to be shared before any worker was there to fill it."""
     failure = one.failure
     if one.process.role == "worker" or not any(word in failure.message for word in NO_SPACE):
@@ -73,22 +72,22 @@ def _refused(evidence: Evidence, one: Raised) -> bool:
     if _semaphore(failure):
         return True
     started = any(loader.pids for loader in one.main.loaders)
-    return SHARING in failure.message and not started and _foreign(evidence, failure) > HALF * (failure.shm_size or 0)
+    return SHARING in failure.message and not started and _foreign(case, failure) > HALF * (failure.shm_size or 0)
 
 
 def _semaphore(failure: Failure) -> bool:
     return bool(failure.frames) and failure.frames[-1].file.endswith(SEMAPHORES)
 
 
-def _foreign(evidence: Evidence, failure: Failure) -> int:
-    own = {process.pid for process in evidence.recording or ()}
+def _foreign(case: Case, failure: Failure) -> int:
+    own = {process.pid for process in case.recording or ()}
     return sum(file.size for file in failure.shm_files if file.owner not in own)
 
 
 def _before(one: Raised) -> str:
     if one.loader is not None and one.loader.now == STARTING:
         again = "" if one.loader.passes <= 1 else " again"
-        return f"the workers of {loader_name(one.loader)} could be started{again}"
+        return f"the workers of {one.loader.name} could be started{again}"
     return f"{who(one.process)} could start other processes"
 
 

@@ -28,9 +28,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ...analysis.case import SIGKILL, abnormal_worker_exits, host_of
+from ...analysis.case import SIGKILL, Case
 from ...analysis.memory import COMFORTABLE, Large, Needs, held, in_hand, kept, kills_at, needs_of
-from ...evidence import Evidence, Host
+from ...evidence import Host
 from ...evidence.finding import Certainty, Finding, Remedy, Subject, Symptom
 from ...evidence.loader import Loader
 from ...evidence.process import Process
@@ -47,15 +47,15 @@ PREFETCH = 2  # torch's default
     needs=("recording", "exits", "host"),
     outranks=("uncaught-exception", "worker-killed", "worker-python-exception", "main-killed"),
 )
-def check(evidence: Evidence) -> Iterator[Finding]:
-    for seen, worker in abnormal_worker_exits(evidence):
-        host = host_of(evidence, worker)
+def check(case: Case) -> Iterator[Finding]:
+    for seen, worker in case.abnormal_worker_exits:
+        host = case.host_of(worker)
         if seen.status != SIGKILL or host is None:
             continue
         kills = kills_at(host, worker.pid, seen.at).of_it
         if not kills:
             continue
-        owner, large = evidence.owner_of(worker.node, worker.pid), in_hand(host, worker)
+        owner, large = case.owner_of(worker.node, worker.pid), in_hand(host, worker)
         during = f" while it loaded sample {large.sample}" if large is not None else ": the memory limit was reached"
         yield Finding(
             cause=f"The kernel's OOM killer ended DataLoader {who(worker)}{during}.",
@@ -65,7 +65,7 @@ def check(evidence: Evidence) -> Iterator[Finding]:
                 *([_told(large)] if large is not None else ()),
                 *_memory(host, worker),
             ],
-            remedy=_remedy(evidence, host, worker, large),
+            remedy=_remedy(case, host, worker, large),
             node=worker.node,
             rank=worker.rank,
             worker=worker.worker,
@@ -98,10 +98,10 @@ def _memory(host: Host, worker: Process) -> Iterator[str]:
         yield f"the worker held {told}"
 
 
-def _remedy(evidence: Evidence, host: Host, worker: Process, large: Large | None) -> Remedy:
+def _remedy(case: Case, host: Host, worker: Process, large: Large | None) -> Remedy:
     limits = [sample.limit for sample in host.samples if sample.limit]
     limit = f"the limit of {size(limits[-1])}" if limits else "the machine's memory"
-    grew, owner = kept(host, worker), evidence.owner_of(worker.node, worker.pid)
+    grew, owner = kept(host, worker), case.owner_of(worker.node, worker.pid)
     if large is not None:
         file = f", {large.file}" if large.file else ""
         return Remedy(
@@ -113,7 +113,7 @@ def _remedy(evidence: Evidence, host: Host, worker: Process, large: Large | None
             f"Find what the dataset keeps from sample to sample: the worker's memory grew from {size(grew[0])} to "
             f"{size(grew[1])} and did not level off. Fewer workers, or raising {limit}, only delay it."
         )
-    needs = needs_of(evidence, host, worker.pid) if owner is not None else None
+    needs = needs_of(case, host, worker.pid) if owner is not None else None
     if owner is None or needs is None:
         return Remedy(f"Let the workers hold less at once, or raise {limit}.")
     return _by_numbers(needs, owner.loader, limit)

@@ -6,9 +6,9 @@ from itertools import pairwise
 from statistics import mean, median
 from typing import NamedTuple
 
+from ...analysis.case import Case
 from ...analysis.cpu_contention import fair_waiting, queued
 from ...analysis.loading import waiting
-from ...evidence import Evidence
 from ...evidence.epochs import CHECKPOINT, VALIDATION
 from ...evidence.loader import Loader
 from ...evidence.process import Process
@@ -62,9 +62,9 @@ class _Arrival(NamedTuple):
     in_backward: bool
 
 
-def latest(evidence: Evidence) -> Late | None:
+def latest(case: Case) -> Late | None:
     """None: there is none, it changes hands, or it cannot be told."""
-    ranks = [one for one in evidence.ranks() if one.optimizer_steps]
+    ranks = [one for one in case.ranks if one.optimizer_steps]
     if len(ranks) < 2 or any(_is_dispatched(one) or _joins(one) for one in ranks):
         return None
     if all(one.collectives for one in ranks):
@@ -77,25 +77,25 @@ def trained_loader(process: Process) -> Loader | None:
     return max(process.loaders, key=lambda one: one.optimizer_steps, default=None)
 
 
-def is_own(evidence: Evidence, late: Late) -> bool:
+def is_own(case: Case, late: Late) -> bool:
     """Its own time is longer than the others': loading and computing, without what it waited for a CPU core.
 
     Where the machine kept a rank from running, or the workers that it waits for, nothing of that rank's is slow. With
     NCCL the others may be several steps ahead: a step of theirs is longer by one delay for all that.
     """
-    mine, *rest = (_own(evidence, late, one) for one in (late.process, *late.others))
+    mine, *rest = (_own(case, late, one) for one in (late.process, *late.others))
     return mine - max(rest) >= HALF * min(late.by, late.step)
 
 
-def _own(evidence: Evidence, late: Late, process: Process) -> float:
+def _own(case: Case, late: Late, process: Process) -> float:
     """Seconds each step. Where the Flight Recorder was not read, of waiting for data alone."""
     loader = trained_loader(process)
     raw = waiting(loader) if loader is not None else None
-    fair = fair_waiting(evidence, process, loader) if loader is not None else None
+    fair = fair_waiting(case, process, loader) if loader is not None else None
     if not late.own:
         return fair.waited / max(fair.steps, 1) if fair is not None else 0.0
     taken = (raw.looped - fair.looped) / max(raw.steps, 1) if raw is not None and fair is not None else 0.0
-    kept = queued(evidence, process, *late.span) * late.step
+    kept = queued(case, process, *late.span) * late.step
     return late.own[process.rank or 0] - max(taken, kept)
 
 

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from ...analysis.case import Case
 from ...analysis.ranks import Stand, stand
 from ...analysis.stacks import Known, user_frame
 from ...analysis.standstill import LONG, standing
-from ...evidence import Evidence
 from ...evidence.live import Frame
 
 LIGHTNING = ("lightning/pytorch/", "pytorch_lightning/")
@@ -48,9 +48,9 @@ class Parted(NamedTuple):
     seconds: float  # for which all have stood
 
 
-def parted_in_trainer(evidence: Evidence) -> Parted | None:
+def parted_in_trainer(case: Case) -> Parted | None:
     """All ranks are seen and wait in collectives for long: some in a batch, the others after theirs."""
-    stands = stand(evidence)
+    stands = stand(case)
     worlds = {one.seen.world for one in stands if one.seen is not None and one.seen.world}
     if len(stands) < 2 or not worlds <= {len(stands)} or not all(one.waits and one.stack is not None for one in stands):
         return None
@@ -61,7 +61,7 @@ def parted_in_trainer(evidence: Evidence) -> Parted | None:
         return None
     if any(_later(one, other) for one in inside for other in through):
         return None
-    seconds = min(standing(evidence, one.seen, one.stack) for one in stands if one.seen and one.stack)
+    seconds = min(standing(case, one.seen, one.stack) for one in stands if one.seen and one.stack)
     return Parted(through, inside, _where(through[0]), seconds) if seconds >= LONG else None
 
 

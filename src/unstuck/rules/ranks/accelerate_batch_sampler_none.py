@@ -26,9 +26,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ...analysis.case import user_line
+from ...analysis.case import Case, user_line
 from ...analysis.shares import will_fail
-from ...evidence import Evidence
 from ...evidence.distributed import Prepared
 from ...evidence.finding import Certainty, Finding, Remedy, Subject, Symptom
 from ...evidence.process import Failure, Process
@@ -45,8 +44,8 @@ RAISED = ("TypeError", "AttributeError")  # the second: older versions, already 
     outranks=("rank-crash-cascade", "collective-timeout", "uncaught-exception"),
     foretells=True,
 )
-def check(evidence: Evidence) -> Iterator[Finding]:
-    doomed = [(one, prepared) for one in evidence.mains() for prepared in one.prepared if will_fail(prepared)]
+def check(case: Case) -> Iterator[Finding]:
+    doomed = [(one, prepared) for one in case.mains for prepared in one.prepared if will_fail(prepared)]
     failed = [one for one in doomed if _by_it(one[0].failure)]
     for process, prepared in sorted(failed, key=_when)[:1] or _waiting_for_it(doomed):
         failure = process.failure if failed else None

@@ -25,9 +25,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from ...analysis.case import loader_name, newest_loader, user_line
+from ...analysis.case import Case, user_line
 from ...analysis.shares import is_dispatched
-from ...evidence import Evidence
 from ...evidence.distributed import Prepared
 from ...evidence.finding import Certainty, Finding, Remedy, Subject, Symptom
 from ...evidence.loader import Loader
@@ -56,23 +55,23 @@ DIMENSIONS = re.compile(r"Tensors must have same number of dimensions: got (\d+)
         "uncaught-exception",
     ),
 )
-def check(evidence: Evidence) -> Iterator[Finding]:
-    for process in evidence.mains():
+def check(case: Case) -> Iterator[Finding]:
+    for process in case.mains:
         failure = process.failure
         if failure is None or not _joining(failure):
             continue
-        loader = newest_loader(process)
+        loader = process.newest_loader
         prepared = next((one for one in reversed(process.prepared) if is_dispatched(one)), None)
         yield Finding(
             cause=_cause(process, prepared, failure),
-            seen=list(_seen(evidence, process, prepared, loader, failure)),
+            seen=list(_seen(case, process, prepared, loader, failure)),
             remedy=_remedy(process, prepared, loader),
             node=process.node,
             rank=process.rank,
             pid=process.pid,
             onset_s=failure.at,
             where=user_line(failure),
-            subject=Subject("loader", loader_name(loader)) if loader is not None else None,
+            subject=Subject("loader", loader.name) if loader is not None else None,
         )
         return
 
@@ -110,7 +109,7 @@ def _sizes(failure: Failure) -> str:
 
 
 def _seen(
-    evidence: Evidence, process: Process, prepared: Prepared | None, loader: Loader | None, failure: Failure
+    case: Case, process: Process, prepared: Prepared | None, loader: Loader | None, failure: Failure
 ) -> Iterator[str]:
     cause = next((message for _, message in failure.causes), failure.message)
     yield f"{who(process)}, where accelerate joins batches: {cause.strip().splitlines()[0]}"
@@ -119,8 +118,8 @@ def _seen(
         yield f"prepared at {short(prepared.where)}: DataLoaderDispatcher, because {why}"
     if loader is not None:
         first = f", the first of them {loader.first_shapes}" if loader.first_shapes else ""
-        yield f"{many(loader.batches, 'batch')} had come from {loader_name(loader)}{first}"
-    others = [one for one in evidence.ranks() if one is not process and one.failure is not None]
+        yield f"{many(loader.batches, 'batch')} had come from {loader.name}{first}"
+    others = [one for one in case.ranks if one is not process and one.failure is not None]
     if others:
         yield f"{many(len(others), 'other rank')} failed only because rank {process.rank or 0} was gone"
 

@@ -26,12 +26,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ...analysis.case import is_users, loader_name
+from ...analysis.case import Case, is_users
 from ...analysis.cpu_contention import fair_waiting
 from ...analysis.loading import Waiting, fetching
 from ...analysis.processors import crowds
 from ...analysis.shares import is_dispatched
-from ...evidence import Evidence
 from ...evidence.distributed import Prepared
 from ...evidence.finding import Certainty, Finding, Remedy, Subject, Symptom
 from ...evidence.loader import Loader
@@ -50,34 +49,34 @@ STREAMS = "datasets."  # Hugging Face's, which accelerate can share out by their
     needs=("recording",),
     outranks=("dataloader-bound", "straggler-rank"),
 )
-def check(evidence: Evidence) -> Iterator[Finding]:
-    for process, prepared, loader in _dispatched(evidence):
-        found = fair_waiting(evidence, process, loader)
-        if not found.matters or found.waited < LONG * found.steps or _crowded(evidence, loader):
+def check(case: Case) -> Iterator[Finding]:
+    for process, prepared, loader in _dispatched(case):
+        found = fair_waiting(case, process, loader)
+        if not found.matters or found.waited < LONG * found.steps or _crowded(case, loader):
             continue
         yield Finding(
             cause=_cause(prepared, loader, found),
-            seen=list(_seen(evidence, process, prepared, loader, found)),
+            seen=list(_seen(case, process, prepared, loader, found)),
             remedy=Remedy(_remedy(prepared, loader)),
             node=process.node,
             rank=process.rank,
             pid=process.pid,
             where=loader.reads_at if is_users(loader.reads_at) else prepared.where,
-            subject=Subject("loader", loader_name(loader)),
+            subject=Subject("loader", loader.name),
         )
 
 
-def _dispatched(evidence: Evidence) -> Iterator[tuple[Process, Prepared, Loader]]:
+def _dispatched(case: Case) -> Iterator[tuple[Process, Prepared, Loader]]:
     """Loaders of rank 0 whose batches are trained on by all."""
-    for process in evidence.ranks():
+    for process in case.ranks:
         for one in process.prepared:
             loader = next((other for other in process.loaders if other.number == one.loader), None)
             if is_dispatched(one) and one.processes > 1 and loader is not None and loader.optimizer_steps:
                 yield process, one, loader
 
 
-def _crowded(evidence: Evidence, loader: Loader) -> bool:
-    mine = [one for one in crowds(evidence) if any(use.process.pid in loader.pids for use in one.workers)]
+def _crowded(case: Case, loader: Loader) -> bool:
+    mine = [one for one in crowds(case) if any(use.process.pid in loader.pids for use in one.workers)]
     return any(one.queued >= QUEUED for one in mine)
 
 
@@ -98,18 +97,18 @@ def _cause(prepared: Prepared, loader: Loader, found: Waiting) -> str:
     others = "the other one waits" if prepared.processes == 2 else "the others wait"
     return (
         f"Rank 0 loads for all {prepared.processes} ranks, and {others}: for every step it takes {what}, from "
-        f"{loader_name(loader)}. Waiting for them is {percent(found.share)} of the time."
+        f"{loader.name}. Waiting for them is {percent(found.share)} of the time."
     )
 
 
-def _seen(evidence: Evidence, process: Process, prepared: Prepared, loader: Loader, found: Waiting) -> Iterator[str]:
+def _seen(case: Case, process: Process, prepared: Prepared, loader: Loader, found: Waiting) -> Iterator[str]:
     waited, worked = _each(prepared, found)
     yield f"prepared at {short(prepared.where)}: DataLoaderDispatcher, which only rank 0 iterates over"
     yield (
         f"a step waits {duration(waited)} for data and takes {duration(worked)} besides, over "
         f"{many(round(found.steps / _batches(prepared)), 'step')}"
     )
-    fetched = fetching(evidence, process, loader)
+    fetched = fetching(case, process, loader)
     count = sum(one.fetches.count for one in fetched)
     if count:
         by = f"{many(loader.num_workers, 'worker')} of rank 0" if loader.num_workers else "rank 0's own process"

@@ -32,11 +32,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from ...analysis.case import loader_name, newest_loader
+from ...analysis.case import Case
 from ...analysis.collectives import line_of
 from ...analysis.ranks import Stand, listed, lost_a_peer, stand, timed_out, told
 from ...analysis.shares import BETWEEN, Part, is_dispatched, prepared_together
-from ...evidence import Evidence
 from ...evidence.finding import Certainty, Finding, Remedy, Subject, Symptom
 from ...wording.text import many, short
 from ..rule import rule
@@ -74,15 +73,15 @@ class Dealt(NamedTuple):
 
 
 @rule(explains=Symptom.STUCK, certainty=Certainty.CERTAIN, needs=("recording",), outranks=OUTRANKED, foretells=True)
-def check(evidence: Evidence) -> Iterator[Finding]:
-    for parts in prepared_together(evidence):
+def check(case: Case) -> Iterator[Finding]:
+    for parts in prepared_together(case):
         dealt = _dealt(parts)
         if dealt is None:
             continue
-        stands = {one.rank: one for one in stand(evidence)}
+        stands = {one.rank: one for one in stand(case)}
         held_up = [one for rank, one in stands.items() if rank not in dealt.fewest and _held_up(one, dealt, stands)]
-        if held_up or _will_be(evidence, dealt):
-            yield _finding(evidence, dealt, held_up)
+        if held_up or _will_be(case, dealt):
+            yield _finding(case, dealt, held_up)
 
 
 def _dealt(parts: list[Part]) -> Dealt | None:
@@ -119,7 +118,7 @@ def _held_up(one: Stand, dealt: Dealt, stands: dict[int, Stand]) -> bool:
     """It waits in its loop, or was ended there, for ranks that have done theirs."""
     lost = lost_a_peer(one.failed) or timed_out(one.failed)
     part = next((each for each in dealt.parts if each.rank == one.rank), None)
-    if part is None or part.loader is not newest_loader(part.process) or not (lost or (one.waits and not one.failed)):
+    if part is None or part.loader is not part.process.newest_loader or not (lost or (one.waits and not one.failed)):
         return False
     return any(
         _in_loop(one, dealt.part(rank)) and _is_done(stands.get(rank), dealt.part(rank), one) for rank in dealt.fewest
@@ -141,18 +140,18 @@ def _is_done(short: Stand | None, part: Part, long: Stand) -> bool:
     return not own and at_rest and (short.ended or short.where != long.where)
 
 
-def _will_be(evidence: Evidence, dealt: Dealt) -> bool:
+def _will_be(case: Case, dealt: Dealt) -> bool:
     """The run is in its first pass, and nothing will save it: all ranks train together on every batch of this loader.
 
     Once a pass is over and the run went on, its loop gets along with it somehow.
     """
-    alive = all(one.process.alive and not one.process.failures for one in dealt.parts) and evidence.stall is None
+    alive = all(one.process.alive and not one.process.failures for one in dealt.parts) and case.stall is None
     first = all(one.loader is not None and one.loader.passes == 1 for one in dealt.parts) and not dealt.counted
     trained = all(one.loader is not None and one.loader.optimizer_steps for one in dealt.parts)
     return alive and first and trained and all(one.process.wrapped for one in dealt.parts)
 
 
-def _finding(evidence: Evidence, dealt: Dealt, held_up: list[Stand]) -> Finding:
+def _finding(case: Case, dealt: Dealt, held_up: list[Stand]) -> Finding:
     part = dealt.part(dealt.fewest[0])
     loader = part.loader
     return Finding(
@@ -162,9 +161,9 @@ def _finding(evidence: Evidence, dealt: Dealt, held_up: list[Stand]) -> Finding:
         node=part.process.node,
         rank=part.rank,
         pid=part.process.pid,
-        onset_s=_onset(evidence, held_up),
+        onset_s=_onset(case, held_up),
         where=part.prepared.where,
-        subject=None if loader is None else Subject("loader", loader_name(loader)),
+        subject=None if loader is None else Subject("loader", loader.name),
         symptom=_symptom(held_up).value,
     )
 
@@ -175,9 +174,9 @@ def _symptom(held_up: list[Stand]) -> Symptom:
     return Symptom.CRASHED if all(one.failed is not None for one in held_up) else Symptom.STUCK
 
 
-def _onset(evidence: Evidence, held_up: list[Stand]) -> float | None:
-    if evidence.stall is not None:
-        return evidence.stall.since
+def _onset(case: Case, held_up: list[Stand]) -> float | None:
+    if case.stall is not None:
+        return case.stall.since
     return min((one.failed.at for one in held_up if one.failed is not None), default=None)
 
 

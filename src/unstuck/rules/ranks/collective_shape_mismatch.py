@@ -26,11 +26,10 @@ from collections.abc import Iterator
 
 import msgspec
 
-from ...analysis.case import newest_loader
+from ...analysis.case import Case
 from ...analysis.collectives import DDP, Had, brought, differing, least, said_by_torch, shape
 from ...analysis.rank_deaths import GAVE_UP, KILLED, PARTNER_GONE, Death, deaths
 from ...analysis.ranks import waiting
-from ...evidence import Evidence
 from ...evidence.basics import Place
 from ...evidence.finding import Certainty, Finding, Remedy, Subject, Symptom
 from ...evidence.process import Process
@@ -55,9 +54,9 @@ COMPARE = "export TORCH_DISTRIBUTED_DEBUG=DETAIL"
         "collectives-out-of-step",
     ),
 )
-def check(evidence: Evidence) -> Iterator[Finding]:
-    ended = deaths(evidence)
-    found = _told(ended) or _recorded(evidence, ended) or _aborted(ended)
+def check(case: Case) -> Iterator[Finding]:
+    ended = deaths(case)
+    found = _told(ended) or _recorded(case, ended) or _aborted(ended)
     if found is not None:
         yield found
 
@@ -76,11 +75,11 @@ def _told(ended: list[Death]) -> Finding | None:
     return None
 
 
-def _recorded(evidence: Evidence, ended: list[Death]) -> Finding | None:
+def _recorded(case: Case, ended: list[Death]) -> Finding | None:
     """The Flight Recorder of several ranks, where somebody died of it or nobody gets on."""
-    some = differing(evidence)
-    stands = {one.where for one in waiting(evidence) if one.where is not None}
-    if not some or not (evidence.stall is not None or any(one.how in DIED for one in ended)):
+    some = differing(case)
+    stands = {one.where for one in waiting(case) if one.where is not None}
+    if not some or not (case.stall is not None or any(one.how in DIED for one in ended)):
         return None
     entry, where = some[0][1], some[0][1].where or next(iter(stands), None)
     had = [Had(one.rank or 0, shape(sizes.sizes)) for one, sizes in some]
@@ -134,7 +133,7 @@ def _batches(ended: list[Death]) -> Iterator[str]:
 
 def _rest(process: Process) -> int | None:
     """Samples of the last batch of a pass, if it is at that one and the loader simply goes through its dataset."""
-    loader = newest_loader(process)
+    loader = process.newest_loader
     if loader is None or loader.drop_last or not loader.batch_size or not loader.dataset_length:
         return None
     full = (loader.dataset_length - 1) // loader.batch_size

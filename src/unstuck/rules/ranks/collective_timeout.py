@@ -27,9 +27,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from ...analysis.case import Case
 from ...analysis.rank_waits import Absent, Wait, timed_out
 from ...analysis.ranks import listed
-from ...evidence import Evidence
 from ...evidence.finding import Certainty, Finding, Remedy, Subject, Symptom
 from ...wording.settings import in_words_of
 from ...wording.text import duration, line, said, short, who
@@ -43,8 +43,8 @@ from ..rule import rule
     outranks=("uncaught-exception", "main-killed"),
     behind=(Symptom.CRASHED, Symptom.STUCK, "straggler-rank"),
 )
-def check(evidence: Evidence) -> Iterator[Finding]:
-    found = timed_out(evidence)
+def check(case: Case) -> Iterator[Finding]:
+    found = timed_out(case)
     if found is None:
         return
     first = found.gave_up[0]

@@ -22,10 +22,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from ...analysis.case import Case
 from ...analysis.ranks import Stand, listed, stand, told, unfinished
 from ...analysis.stacks import user_frame
 from ...analysis.standstill import LONG, standing
-from ...evidence import Evidence
 from ...evidence.finding import Certainty, Finding, Remedy, Symptom
 from ...wording.printable import quoted_line
 from ...wording.text import duration
@@ -42,12 +42,12 @@ Way = tuple[tuple[str, int, str], ...]
     outranks=("collective-timeout", "main-killed", "rank-crash-cascade", "stuck-in-user-code", "uncaught-exception"),
     fallback=True,
 )
-def check(evidence: Evidence) -> Iterator[Finding]:
-    stands = stand(evidence)
+def check(case: Case) -> Iterator[Finding]:
+    stands = stand(case)
     spots = _by_spot(stands)
     if len(spots) < 2 or not _all_there(stands):
         return
-    since = min(_still(evidence, one) for one in stands)
+    since = min(_still(case, one) for one in stands)
     if since < LONG:
         return
     odd = min(spots.values(), key=lambda ranks: (len(ranks), ranks[0].call == "backward", ranks[0].rank))
@@ -60,13 +60,13 @@ def check(evidence: Evidence) -> Iterator[Finding]:
         remedy=Remedy(
             f"Look for what takes {listed(one.rank for one in odd)} to {odd[0].spot} without the others: fewer or more "
             "batches, a condition on the rank, a skipped step, groups that are used in another order."
-            + ("" if evidence.recording else " To see where the ranks parted, start the run recorded."),
-            [] if evidence.recording else [f"unstuck run -- {quoted_line(evidence.run.command) or 'COMMAND'}"],
+            + ("" if case.recording else " To see where the ranks parted, start the run recorded."),
+            [] if case.recording else [f"unstuck run -- {quoted_line(case.run.command) or 'COMMAND'}"],
         ),
         node=odd[0].node,
         rank=odd[0].rank,
         pid=odd[0].pid,
-        onset_s=evidence.stall.since if evidence.stall is not None else None,
+        onset_s=case.stall.since if case.stall is not None else None,
         where=odd[0].where,
     )
 
@@ -108,5 +108,5 @@ def _all_there(stands: list[Stand]) -> bool:
     return all(one.waits and one.seen is not None for one in stands) and worlds <= {len(stands)}
 
 
-def _still(evidence: Evidence, one: Stand) -> float:
-    return standing(evidence, one.seen, one.stack) if one.seen is not None and one.stack is not None else 0.0
+def _still(case: Case, one: Stand) -> float:
+    return standing(case, one.seen, one.stack) if one.seen is not None and one.stack is not None else 0.0

@@ -28,11 +28,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ...analysis.case import loader_name
+from ...analysis.case import Case
 from ...analysis.ranks import listed, told
 from ...analysis.shares import Apart, Share, lengths_apart, uneven
 from ...analysis.side_work import hook_of
-from ...evidence import Evidence
 from ...evidence.finding import Certainty, Finding, Remedy, Subject, Symptom
 from ...wording.printable import quoted_line
 from ...wording.settings import framework_of, in_words_of
@@ -58,16 +57,16 @@ from ._trainer_stacks import Parted, parted_in_trainer
     ),
     foretells=True,
 )
-def check(evidence: Evidence) -> Iterator[Finding]:
-    apart = uneven(evidence)
+def check(case: Case) -> Iterator[Finding]:
+    apart = uneven(case)
     if apart is not None:
         yield _stuck(apart)
         return
-    seen = parted_in_trainer(evidence) if not evidence.ranks() else None
+    seen = parted_in_trainer(case) if not case.ranks else None
     if seen is not None:
-        yield _seems(evidence, seen)
+        yield _seems(case, seen)
         return
-    for shares in lengths_apart(evidence):
+    for shares in lengths_apart(case):
         yield _will_be(shares)
         return
 
@@ -91,12 +90,12 @@ def _stuck(apart: Apart) -> Finding:
         pid=short_one.stand.pid,
         onset_s=_ended_at(short_one),
         where=apart.first.stand.where,
-        subject=Subject("loader", loader_name(short_one.loader)),
+        subject=Subject("loader", short_one.loader.name),
         symptom=(Symptom.CRASHED if died else Symptom.STUCK).value,
     )
 
 
-def _seems(evidence: Evidence, parted: Parted) -> Finding:
+def _seems(case: Case, parted: Parted) -> Finding:
     """From outside nobody has counted batches: the stacks alone."""
     few, first = parted.through[0], parted.inside[0]
     ranks, rest = listed(one.rank for one in parted.through), listed(one.rank for one in parted.inside)
@@ -113,7 +112,7 @@ def _seems(evidence: Evidence, parted: Parted) -> Finding:
         remedy=Remedy(
             "Give every rank the same number of batches: as many files and samples, none of them skipped by one rank "
             "alone. A recorded run has the batches of every rank, and what was not read.",
-            [f"unstuck run -- {quoted_line(evidence.run.command) or 'COMMAND'}"],
+            [f"unstuck run -- {quoted_line(case.run.command) or 'COMMAND'}"],
         ),
         node=few.node,
         rank=few.rank,
@@ -151,7 +150,7 @@ def _counts(shares: list[Share]) -> Iterator[str]:
         known = f", its length is {length:,}" if length is not None else ""
         state = "in the middle of a pass" if inside else "at the end of a pass"
         yield (
-            f"{listed(ranks)}, {state} over {loader_name(shares[0].loader)}: {many(batches, 'batch')} in it, "
+            f"{listed(ranks)}, {state} over {shares[0].loader.name}: {many(batches, 'batch')} in it, "
             f"{in_all:,} in all{known}"
         )
 
@@ -191,7 +190,7 @@ def _at_the_shortest(one: Share, steps: str) -> str:
 
 def _will_be(shares: list[Share]) -> Finding:
     first, last = shares[0], shares[-1]
-    name = loader_name(first.loader)
+    name = first.loader.name
     longer = [one.rank for one in shares if one.loader.length != first.loader.length]
     return Finding(
         cause=f"Rank {first.rank} will get {first.loader.length:,} batches from {name}, {listed(longer)} up to "

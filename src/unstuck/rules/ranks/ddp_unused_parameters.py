@@ -25,9 +25,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from ...analysis.case import Case
 from ...analysis.rank_deaths import GAVE_UP, PARTNER_GONE, TOLD_TO_GO, Death, deaths
 from ...analysis.ranks import listed
-from ...evidence import Evidence
 from ...evidence.finding import Certainty, Finding, Remedy, Subject, Symptom
 from ...evidence.process import Failure, Process
 from ...wording.settings import in_words_of
@@ -47,8 +47,8 @@ SHOWN = 6  # names in a sentence
     needs=("recording",),
     outranks=("rank-crash-cascade", "collective-timeout", "uncaught-exception"),
 )
-def check(evidence: Evidence) -> Iterator[Finding]:
-    ended = deaths(evidence)
+def check(case: Case) -> Iterator[Finding]:
+    ended = deaths(case)
     raised = [one for one in ended if one.failure is not None and _says(one.failure)]
     for first in raised[:1]:
         process = first.process

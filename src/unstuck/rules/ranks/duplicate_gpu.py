@@ -22,11 +22,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from ...analysis.case import user_line
+from ...analysis.case import Case, user_line
 from ...analysis.failures import ended_by
 from ...analysis.ranks import listed
 from ...analysis.torch_errors import TorchError, errors_of
-from ...evidence import Evidence
 from ...evidence.finding import Certainty, Finding, Remedy, Subject, Symptom
 from ...evidence.process import Failure, Process
 from ...wording.text import line, who
@@ -43,8 +42,8 @@ class Refused(NamedTuple):
 
 
 @rule(explains=Symptom.CRASHED, certainty=Certainty.CERTAIN, needs=("recording",), outranks=("uncaught-exception",))
-def check(evidence: Evidence) -> Iterator[Finding]:
-    refused = sorted(_refused(evidence), key=lambda one: one.failure.at)
+def check(case: Case) -> Iterator[Finding]:
+    refused = sorted(_refused(case), key=lambda one: one.failure.at)
     for first in refused[:1]:
         shared = sorted({rank for one in refused if _same(one, first) for rank in one.ranks})
         of_group = " of a process group" if first.process.rank not in (None, first.ranks[0]) else ""
@@ -68,8 +67,8 @@ def check(evidence: Evidence) -> Iterator[Finding]:
         )
 
 
-def _refused(evidence: Evidence) -> Iterator[Refused]:
-    for process in evidence.mains():
+def _refused(case: Case) -> Iterator[Refused]:
+    for process in case.mains:
         failure = ended_by(process)
         for error in errors_of(failure) if failure is not None else ():
             if failure is not None and error.same_gpu is not None:

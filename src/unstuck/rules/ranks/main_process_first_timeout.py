@@ -30,13 +30,13 @@ from collections.abc import Iterator
 from math import ceil
 from typing import NamedTuple
 
+from ...analysis.case import Case
 from ...analysis.rank_deaths import BY_ITSELF, FINISHED, Death, deaths
 from ...analysis.rank_waits import timed_out
 from ...analysis.ranks import TOGETHER, listed
 from ...analysis.stacks import place, user_frame
 from ...analysis.standstill import main_stack
 from ...analysis.work import Work, work
-from ...evidence import Evidence
 from ...evidence.basics import Place
 from ...evidence.distributed import Span
 from ...evidence.finding import Certainty, Finding, Remedy, Subject, Symptom
@@ -70,8 +70,8 @@ class Struck(NamedTuple):
 
 
 @rule(explains=Symptom.CRASHED, certainty=Certainty.CERTAIN, needs=("recording", "exits"), outranks=OUTRANKED)
-def check(evidence: Evidence) -> Iterator[Finding]:
-    found = _struck(evidence)
+def check(case: Case) -> Iterator[Finding]:
+    found = _struck(case)
     if found is None:
         return
     yield Finding(
@@ -82,28 +82,28 @@ def check(evidence: Evidence) -> Iterator[Finding]:
         rank=found.busy.rank,
         pid=found.busy.pid,
         onset_s=found.span.at,
-        where=_line(evidence, found),
+        where=_line(case, found),
         subject=Subject("collective", found.span.name),
     )
 
 
-def _struck(evidence: Evidence) -> Struck | None:
-    found = timed_out(evidence)
+def _struck(case: Case) -> Struck | None:
+    found = timed_out(case)
     span = _waited_in(found.gave_up[0]) if found is not None else None
     if found is None or span is None:
         return None
     end = found.gave_up[0].at
-    busy = _absent(evidence, [one.process for one in found.gave_up], end)
+    busy = _absent(case, [one.process for one in found.gave_up], end)
     if not busy:
         return None
-    works = [work(evidence, one, span.at, end) for one in busy]
+    works = [work(case, one, span.at, end) for one in busy]
     came = [_came(one, span, end) for one in busy]
     blocks = [_block(one, end) for one in busy]
     signs = [
         each.busy or later is not None or (inside is not None and not each.blocked)
         for each, later, inside in zip(works, came, blocks, strict=True)
     ]
-    if not all(signs) or any(_is_gone(evidence, one, end) for one in busy):
+    if not all(signs) or any(_is_gone(case, one, end) for one in busy):
         return None
     return Struck(found.gave_up, span, found.seconds or end - span.at, busy[0], works[0], came[0], blocks[0])
 
@@ -114,9 +114,9 @@ def _waited_in(death: Death) -> Span | None:
     return next((one for one in spans if one.failed or one.ended is None), None)
 
 
-def _absent(evidence: Evidence, gave_up: list[Process], end: float) -> list[Process]:
+def _absent(case: Case, gave_up: list[Process], end: float) -> list[Process]:
     """Who was neither among those that gave up, nor waited for somebody itself. Nobody, unless all ranks are known."""
-    ranks = evidence.ranks()
+    ranks = case.ranks
     if any(len(ranks) < (one.world or 0) for one in gave_up):
         return []
     return [one for one in ranks if one not in gave_up and not _waits(one, end)]
@@ -134,8 +134,8 @@ def _waits(process: Process, end: float) -> bool:
     return bool(spans) or any(not one.finished and one.at < end for one in process.collectives)
 
 
-def _is_gone(evidence: Evidence, process: Process, end: float) -> bool:
-    own = [one for one in deaths(evidence) if one.process.pid == process.pid]
+def _is_gone(case: Case, process: Process, end: float) -> bool:
+    own = [one for one in deaths(case) if one.process.pid == process.pid]
     return any(one.how in (*BY_ITSELF, FINISHED) and one.at <= end for one in own)
 
 
@@ -144,9 +144,9 @@ def _came(process: Process, span: Span, end: float) -> float | None:
     return min((one.at for one in process.spans if one.name in TOGETHER and one.at >= end > span.at), default=None)
 
 
-def _line(evidence: Evidence, found: Struck) -> Place | None:
+def _line(case: Case, found: Struck) -> Place | None:
     """Where it was at work: by its stack, if the wait was looked into, else by the block it was in."""
-    stack = main_stack(evidence, found.busy.pid)
+    stack = main_stack(case, found.busy.pid)
     seen = place(user_frame(stack.calls)) if stack is not None else None
     return seen or (found.block.where if found.block is not None else None) or found.span.where
 

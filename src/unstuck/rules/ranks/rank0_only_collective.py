@@ -23,9 +23,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from ...analysis.case import Case
 from ...analysis.ranks import entry_name, listed, told
 from ...analysis.shares import Alone, alone
-from ...evidence import Evidence
 from ...evidence.finding import Certainty, Finding, Remedy, Symptom
 from ...wording.text import many, short
 from ..rule import rule
@@ -46,8 +46,8 @@ from ..rule import rule
         "uncaught-exception",
     ),
 )
-def check(evidence: Evidence) -> Iterator[Finding]:
-    found = alone(evidence)
+def check(case: Case) -> Iterator[Finding]:
+    found = alone(case)
     if found is None or found.in_validation:
         return
     first, who = found.parting.first, found.who

@@ -22,9 +22,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from ...analysis.case import Case
 from ...analysis.ranks import listed, told
 from ...analysis.shares import Alone, alone
-from ...evidence import Evidence
 from ...evidence.finding import Certainty, Finding, Remedy, Symptom
 from ...wording.text import many, short
 from ..rule import rule
@@ -45,8 +45,8 @@ from ..rule import rule
         "uncaught-exception",
     ),
 )
-def check(evidence: Evidence) -> Iterator[Finding]:
-    found = alone(evidence)
+def check(case: Case) -> Iterator[Finding]:
+    found = alone(case)
     if found is None or not found.in_validation or found.phase is None:
         return
     first, who, ranks = found.parting.first, found.who, found.parting.ranks

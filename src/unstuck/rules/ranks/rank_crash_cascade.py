@@ -22,12 +22,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ...analysis.case import SIGKILL, host_of, newest_loader, reached
+from ...analysis.case import SIGKILL, Case, reached
 from ...analysis.memory import told_of_kill
 from ...analysis.passes import EMPTY, raised_after_nothing
 from ...analysis.rank_deaths import ASKED, Cascade, Death, cascade, of_others
 from ...analysis.torch_errors import again, at, late, warned
-from ...evidence import Evidence
 from ...evidence.finding import Certainty, Finding, Remedy, Subject, Symptom
 from ...wording.text import duration, line, many, said, short, signal_name, who
 from ..rule import rule
@@ -42,16 +41,16 @@ SENDERS = "the scheduler or supervisor of that node, at a limit of memory or tim
     outranks=("uncaught-exception", "main-killed", "collective-timeout"),
     behind=(Symptom.CRASHED, Symptom.STUCK),  # what explains the first rank's death is the cause, this its consequence
 )
-def check(evidence: Evidence) -> Iterator[Finding]:
-    found = cascade(evidence)
+def check(case: Case) -> Iterator[Finding]:
+    found = cascade(case)
     if found is None:
         return
     first = found.first
     process, failure = first.process, first.failure
     yield Finding(
         cause=f"{_died(first)}; {_rest(found)}.",
-        seen=list(_seen(evidence, found)),
-        remedy=_remedy(evidence, first),
+        seen=list(_seen(case, found)),
+        remedy=_remedy(case, first),
         node=process.node,
         rank=process.rank,
         pid=process.pid,
@@ -82,7 +81,7 @@ def _rest(found: Cascade) -> str:
     return f"{others} died of that"
 
 
-def _seen(evidence: Evidence, found: Cascade) -> Iterator[str]:
+def _seen(case: Case, found: Cascade) -> Iterator[str]:
     first = found.first
     if first.failure is not None:
         under = f", under {line(first.where)} in {first.where.function}" if first.where is not None else ""
@@ -91,20 +90,20 @@ def _seen(evidence: Evidence, found: Cascade) -> Iterator[str]:
     else:
         yield f"{who(first.process)} ended by {first.words} after {duration(first.at)}"
     if first.failure is None and first.status == SIGKILL:
-        yield from told_of_kill(host_of(evidence, first.process), first.process.pid, first.at)
+        yield from told_of_kill(case.host_of(first.process), first.process.pid, first.at)
     yield from of_others(found)
-    newest = newest_loader(first.process)
+    newest = first.process.newest_loader
     if newest is not None:
         yield reached(newest)
 
 
-def _remedy(evidence: Evidence, first: Death) -> Remedy:
+def _remedy(case: Case, first: Death) -> Remedy:
     rank = first.process.rank
     only = f"Look at rank {rank} only" if rank is not None else "Look at this process only"
     echoes = "what the other ranks and the launcher say about connections is an echo"
     error = late(first.failure)
     if error is not None:
-        found = again(evidence, error)
+        found = again(case, error)
         return Remedy(f"{only}: {echoes}. {found.text}", found.commands)
     if first.failure is not None:
         start = f", starting at {short(first.where)}" if first.where is not None else ""

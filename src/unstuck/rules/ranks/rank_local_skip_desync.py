@@ -23,10 +23,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ...analysis.case import loader_name
+from ...analysis.case import Case
 from ...analysis.ranks import listed, stand, told
 from ...analysis.shares import Apart, Share, Shift, shifted, skipped
-from ...evidence import Evidence
 from ...evidence.finding import Certainty, Finding, Remedy, Subject, Symptom
 from ...wording.text import many
 from ..rule import rule
@@ -47,12 +46,12 @@ from ..rule import rule
         "uncaught-exception",
     ),
 )
-def check(evidence: Evidence) -> Iterator[Finding]:
-    apart = skipped(evidence)
+def check(case: Case) -> Iterator[Finding]:
+    apart = skipped(case)
     if apart is not None:
         yield _stuck(apart)
         return
-    shift = shifted(stand(evidence))
+    shift = shifted(stand(case))
     if shift is not None:
         yield _goes_on(shift)
 
@@ -68,7 +67,7 @@ def _stuck(apart: Apart) -> Finding:
         rank=one.rank,
         pid=one.stand.pid,
         where=first.stand.where,
-        subject=Subject("loader", loader_name(one.loader)),
+        subject=Subject("loader", one.loader.name),
         symptom=(Symptom.CRASHED if died else Symptom.STUCK).value,
     )
 
@@ -93,7 +92,7 @@ def _others(apart: Apart, *, died: bool) -> str:
 def _counts(shares: list[Share]) -> Iterator[str]:
     for one in shares[:4]:
         yield (
-            f"rank {one.rank}: {many(one.loader.batches, 'batch')} from {loader_name(one.loader)}, "
+            f"rank {one.rank}: {many(one.loader.batches, 'batch')} from {one.loader.name}, "
             f"{many(one.process.optimizer_steps, 'step')}, {'in' if one.inside else 'through'} pass "
             f"{one.loader.passes:,} with {many(one.loader.pass_batches, 'batch')} of it"
         )
@@ -106,7 +105,7 @@ def _goes_on(shift: Shift) -> Finding:
         f"of pass {shift.number:,}, rank {other.rank} made {shift.steps[1]:,}: since then every step averages "
         "gradients of different steps, and at the end one rank will have no partner.",
         seen=[
-            f"pass {shift.number:,} over {loader_name(one.loader)} had {shift.batches:,} batches on both",
+            f"pass {shift.number:,} over {one.loader.name} had {shift.batches:,} batches on both",
             f"after pass {shift.seen_at:,}, rank {one.rank} went on with collective {shift.begins[0]:,} of its "
             f"sequence, rank {other.rank} with {shift.begins[1]:,}",
         ],
@@ -115,7 +114,7 @@ def _goes_on(shift: Shift) -> Finding:
         rank=one.rank,
         pid=one.stand.pid,
         where=one.loader.reads_at or one.loader.created,
-        subject=Subject("loader", loader_name(one.loader)),
+        subject=Subject("loader", one.loader.name),
         symptom=Symptom.WRONG.value,
     )
 

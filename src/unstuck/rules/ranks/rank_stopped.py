@@ -22,9 +22,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from ...analysis.case import Case
 from ...analysis.rank_deaths import cascade, of_others, told_alone
 from ...analysis.stops import checkpoint, coverage, covered, standstill
-from ...evidence import Evidence
 from ...evidence.finding import Certainty, Finding, Remedy, Symptom
 from ...wording.text import duration, many, signal_name, who
 from ..rule import rule
@@ -40,21 +40,21 @@ from ..rule import rule
         "silent-rank-data-stall", "collective-shape-mismatch",
     ),
 )  # fmt: skip
-def check(evidence: Evidence) -> Iterator[Finding]:
-    for first in told_alone(evidence):
-        if standstill(evidence, first.at) is not None:  # it was stopped because it was stuck
+def check(case: Case) -> Iterator[Finding]:
+    for first in told_alone(case):
+        if standstill(case, first.at) is not None:  # it was stopped because it was stuck
             return
-        process, saved, found = first.process, covered(evidence, first.at), cascade(evidence)
+        process, saved, found = first.process, covered(case, first.at), cascade(case)
         name, signal = who(process), signal_name(first.status or 0)
         others = len(found.others) + len(found.waiting) if found is not None else 0
         rest = "; the other rank died of that" if others == 1 else f"; the other {many(others, 'rank')} died of that"
         yield Finding(
             cause=f"{name[:1].upper()}{name[1:]} alone was stopped by {signal} {duration(first.at)} after the start"
-            f"{rest if others else ''}{checkpoint(evidence, saved)}.",
+            f"{rest if others else ''}{checkpoint(case, saved)}.",
             seen=[
                 f"{name} ended by {signal}, before any other rank and before the launcher received a signal",
                 *(of_others(found) if found is not None else ()),
-                *coverage(evidence, saved),
+                *coverage(case, saved),
             ],
             remedy=Remedy(
                 "Look for what sent the signal to this one process: a supervisor, a memory guard, a person; the log of "

@@ -25,10 +25,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from ...analysis.case import Case
 from ...analysis.rank_waits import HERE, Meeting, addresses, died_early, gave_up, nodes, waiting
 from ...analysis.ranks import listed
 from ...analysis.stacks import place, user_frame
-from ...evidence import Evidence
 from ...evidence.finding import Certainty, Finding, Remedy, Subject, Symptom
 from ...wording.printable import quoted
 from ...wording.text import duration, ending, line, many, said, short
@@ -42,11 +42,11 @@ from ..rule import rule
     outranks=("uncaught-exception", "main-killed", "stuck-in-user-code"),
     behind=(Symptom.CRASHED, "rank-crash-cascade"),  # a rank that is missing because it died
 )
-def check(evidence: Evidence) -> Iterator[Finding]:
-    found = gave_up(evidence) or waiting(evidence)
+def check(case: Case) -> Iterator[Finding]:
+    found = gave_up(case) or waiting(case)
     if found is not None:
-        yield _finding(evidence, found)
-    elif (launcher := nodes(evidence)) is not None:
+        yield _finding(case, found)
+    elif (launcher := nodes(case)) is not None:
         seen, stack, wanted = launcher
         yield Finding(
             cause=f"The launcher (pid {seen.pid}) waits for other machines: it was told of {wanted} nodes, and not all "
@@ -64,18 +64,14 @@ def check(evidence: Evidence) -> Iterator[Finding]:
         )
 
 
-def _finding(evidence: Evidence, one: Meeting) -> Finding:
+def _finding(case: Case, one: Meeting) -> Finding:
     return Finding(
-        cause=f"{_cause(evidence, one)}.",
-        seen=list(_seen(evidence, one)),
-        remedy=_remedy(evidence, one),
+        cause=f"{_cause(case, one)}.",
+        seen=list(_seen(case, one)),
+        remedy=_remedy(case, one),
         node=one.node,
         rank=one.missing[0] if one.missing else None,
-        onset_s=evidence.stall.since
-        if evidence.stall is not None
-        else one.death.at - one.seconds
-        if one.death
-        else None,
+        onset_s=case.stall.since if case.stall is not None else one.death.at - one.seconds if one.death else None,
         where=one.where,
         subject=Subject("address", one.address) if one.address else None,
         symptom="" if one.death is not None or one.address.startswith(HERE) else Symptom.WAITING.value,
@@ -87,12 +83,12 @@ def _name(one: Meeting) -> str:
     return f"rank {one.rank} (pid {one.pid})" if one.rank is not None else f"pid {one.pid}"
 
 
-def _cause(evidence: Evidence, one: Meeting) -> str:
+def _cause(case: Case, one: Meeting) -> str:
     at = f" at {short(one.where)}" if one.where is not None else ""
     waits = (
         f"gave up in init_process_group{at} after" if one.death is not None else f"waits in init_process_group{at} for"
     )
-    told = addresses(evidence)
+    told = addresses(case)
     name = _name(one)
     if len(told) > 1:
         apart = "; ".join(f"{listed(sorted(ranks))} at {address}" for address, ranks in sorted(told.items()))
@@ -108,7 +104,7 @@ def _cause(evidence: Evidence, one: Meeting) -> str:
     )
 
 
-def _seen(evidence: Evidence, one: Meeting) -> Iterator[str]:
+def _seen(case: Case, one: Meeting) -> Iterator[str]:
     if one.death is not None and one.death.failure is not None:
         yield f"{_name(one)}: {said(one.death.failure)}"
     elif one.world is not None:
@@ -117,31 +113,31 @@ def _seen(evidence: Evidence, one: Meeting) -> Iterator[str]:
         yield f"init_process_group was called at {line(one.where)}"
     if one.address:
         yield f"the ranks are to meet at {one.address}"
-    for rank in evidence.mains():
+    for rank in case.mains:
         if rank.rank in one.missing and rank.rank is not None:
             yield f"rank {rank.rank} (pid {rank.pid}) was started, but had not come to init_process_group"
-    for gone in died_early(evidence, one.node, one.pid)[:4]:
+    for gone in died_early(case, one.node, one.pid)[:4]:
         yield f"pid {gone.pid}, started beside it, {ending(gone.status)} after {duration(gone.at)}"
 
 
-def _remedy(evidence: Evidence, one: Meeting) -> Remedy:
-    if len(addresses(evidence)) > 1:
+def _remedy(case: Case, one: Meeting) -> Remedy:
+    if len(addresses(case)) > 1:
         return Remedy("Give all ranks the same MASTER_ADDR and MASTER_PORT, or the same init_method.")
-    early = died_early(evidence, one.node, one.pid)
+    early = died_early(case, one.node, one.pid)
     if early:
         return Remedy(f"Look at why pid {early[0].pid} {ending(early[0].status)}: what it printed last says so.")
     missing = listed(one.missing) if one.missing else "the ranks that are missing"
     reach = f" where it can reach {one.address}" if one.address and not one.address.startswith("file:") else ""
     text = f"Start {missing}{reach}, or set the world size to the number of processes that are started"
-    if _launched(evidence, one.pid):
+    if _launched(case, one.pid):
         return Remedy(f"{text}: what starts them (nprocs=, --nproc-per-node) and world_size= have to say the same.")
     text = f"{text} (WORLD_SIZE, world_size=). One launcher for all ranks keeps both the same."
-    script = next((word for word in evidence.run.command if word.endswith(".py")), "")
+    script = next((word for word in case.run.command if word.endswith(".py")), "")
     local = one.address.startswith(HERE) and one.world is not None and script
     return Remedy(text, [f"torchrun --standalone --nproc-per-node {one.world} {quoted(script)}"] if local else [])
 
 
-def _launched(evidence: Evidence, pid: int) -> bool:
+def _launched(case: Case, pid: int) -> bool:
     """Something of this run has started it."""
-    parents = {one.parent for one in (*(evidence.recording or ()), *(evidence.processes or ())) if one.pid == pid}
-    return any(one.pid in parents for one in (*(evidence.recording or ()), *(evidence.processes or ())))
+    parents = {one.parent for one in (*(case.recording or ()), *(case.processes or ())) if one.pid == pid}
+    return any(one.pid in parents for one in (*(case.recording or ()), *(case.processes or ())))

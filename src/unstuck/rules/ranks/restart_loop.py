@@ -25,8 +25,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from ...analysis.case import Case
 from ...analysis.rank_deaths import Death, first_dead
-from ...evidence import Evidence
 from ...evidence.basics import Place
 from ...evidence.distributed import Attempt
 from ...evidence.finding import Certainty, Finding, Remedy, Symptom
@@ -68,11 +68,11 @@ class End(NamedTuple):
     outranks=("uncaught-exception", "main-killed", "rank-crash-cascade"),
     behind=(Symptom.CRASHED, "collective-timeout", "rendezvous-peer-missing"),  # who explains the death is the cause
 )
-def check(evidence: Evidence) -> Iterator[Finding]:
-    last = first_dead(evidence)
-    if not evidence.attempts or last is None or any(one.alive for one in evidence.mains() if one.rank is not None):
+def check(case: Case) -> Iterator[Finding]:
+    last = first_dead(case)
+    if not case.attempts or last is None or any(one.alive for one in case.mains if one.rank is not None):
         return
-    ends = [*(_earlier(one) for one in evidence.attempts), _newest(evidence, last)]
+    ends = [*(_earlier(one) for one in case.attempts), _newest(case, last)]
     died = [one for one in ends if not one.not_met]
     if ends[0].not_met or len({one.way for one in died}) > 1:
         return
@@ -84,7 +84,7 @@ def check(evidence: Evidence) -> Iterator[Finding]:
         node=last.process.node,
         rank=of.rank,
         pid=last.process.pid if of is ends[-1] else None,
-        onset_s=evidence.attempts[0].ended,
+        onset_s=case.attempts[0].ended,
         where=of.where,
     )
 
@@ -95,16 +95,16 @@ def _earlier(one: Attempt) -> End:
     return End(one.number + 1, one.rank, kind, one.message, one.where, one.steps, one.batches, seconds)
 
 
-def _newest(evidence: Evidence, last: Death) -> End:
+def _newest(case: Case, last: Death) -> End:
     """As of the others: how far the rank came that came furthest."""
-    ranks = [one for one in evidence.mains() if one.rank is not None]
+    ranks = [one for one in case.mains if one.rank is not None]
     batches = max((loader.batches for one in ranks for loader in one.loaders), default=0)
     steps = max((one.optimizer_steps for one in ranks), default=0)
     seconds = last.at - min((one.opened for one in ranks), default=last.process.opened)
     kind, message = _status(last.status or 0), ""
     if last.failure is not None:
         kind, message = last.failure.type, last.failure.message
-    return End(len(evidence.attempts) + 1, last.process.rank, kind, message, last.where, steps, batches, seconds)
+    return End(len(case.attempts) + 1, last.process.rank, kind, message, last.where, steps, batches, seconds)
 
 
 def _status(status: int) -> str:

@@ -23,9 +23,9 @@ from collections.abc import Iterator
 
 import msgspec
 
+from ...analysis.case import Case
 from ...analysis.ranks import Stand, told, waiting
 from ...analysis.standstill import fetchers
-from ...evidence import Evidence
 from ...evidence.finding import Certainty, Finding, Symptom
 from ...evidence.live import Seen
 from ...wording.text import who
@@ -66,13 +66,13 @@ HOLDS: tuple[Rule, ...] = (
         "uncaught-exception",
     ),
 )
-def check(evidence: Evidence) -> Iterator[Finding]:
-    waits = waiting(evidence)
-    loading = {worker.pid: main for main, worker, _ in fetchers(evidence) if main.rank is not None}
+def check(case: Case) -> Iterator[Finding]:
+    waits = waiting(case)
+    loading = {worker.pid: main for main, worker, _ in fetchers(case) if main.rank is not None}
     if not waits or not loading:
         return
     for held in HOLDS:
-        for found in held.check(evidence):
+        for found in held.check(case):
             if found.pid in loading:
                 sure = msgspec.structs.replace(found, certainty=found.certainty or held.certainty.value)
                 yield _of_rank(sure, loading[found.pid], waits)

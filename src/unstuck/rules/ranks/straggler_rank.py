@@ -30,10 +30,9 @@ from collections.abc import Iterator
 from math import ceil
 from statistics import median
 
-from ...analysis.case import is_users, loader_name
+from ...analysis.case import Case, is_users
 from ...analysis.loading import fetching, on_core, waiting
 from ...analysis.ranks import listed
-from ...evidence import Evidence
 from ...evidence.basics import Place
 from ...evidence.finding import Certainty, Finding, Remedy, Subject, Symptom
 from ...evidence.loader import Fetching, Loader
@@ -67,23 +66,23 @@ ON_PROCESSOR = 0.7  # of the time in which a batch is loaded: the rest is waitin
         "huge-storage-slice",
     ),
 )
-def check(evidence: Evidence) -> Iterator[Finding]:
-    late = latest(evidence)
-    if late is None or late.share < SHARE or late.by < LEAST or late.loops < SECONDS or not is_own(evidence, late):
+def check(case: Case) -> Iterator[Finding]:
+    late = latest(case)
+    if late is None or late.share < SHARE or late.by < LEAST or late.loops < SECONDS or not is_own(case, late):
         return
     loader = _waits_for(late)
-    culprit = _worker(evidence, late.process, loader) if loader is not None else None
+    culprit = _worker(case, late.process, loader) if loader is not None else None
     yield Finding(
         cause=f"Rank {late.process.rank} (pid {late.process.pid}) holds up all others: it comes {duration(late.by)} "
         f"later than {_others(late)}, in steps of {duration(late.step)} on average. {_why(late, loader)}",
-        seen=list(_seen(evidence, late, loader)),
-        remedy=_remedy(evidence, late, loader),
+        seen=list(_seen(case, late, loader)),
+        remedy=_remedy(case, late, loader),
         node=late.process.node,
         rank=late.process.rank,
         worker=culprit.worker if culprit is not None else None,
         pid=late.process.pid,
         where=_line(loader),
-        subject=Subject("loader", loader_name(loader)) if loader is not None else None,
+        subject=Subject("loader", loader.name) if loader is not None else None,
     )
 
 
@@ -115,13 +114,10 @@ def _why(late: Late, loader: Loader | None) -> str:
     if loader is None:
         return "It does not wait for data in that time: the delay is in what this rank alone does or computes."
     most = max(_a_wait(other) for one in late.others if (other := trained_loader(one)) is not None)
-    return (
-        f"It waits {duration(_a_wait(loader))} for each batch of {loader_name(loader)}, the others at most "
-        f"{duration(most)}."
-    )
+    return f"It waits {duration(_a_wait(loader))} for each batch of {loader.name}, the others at most {duration(most)}."
 
 
-def _seen(evidence: Evidence, late: Late, loader: Loader | None) -> Iterator[str]:
+def _seen(case: Case, late: Late, loader: Loader | None) -> Iterator[str]:
     if late.traced:
         ways = ", ".join(f"rank {rank} {duration(max(one, 0.0))}" for rank, one in sorted(late.before.items())[:8])
         yield f"before the collective, each step: {ways}"
@@ -138,19 +134,19 @@ def _seen(evidence: Evidence, late: Late, loader: Loader | None) -> Iterator[str
         parts = "; ".join(f"rank {rank} {duration(_a_wait(own))}, {duration(own.bodies.mean)}" for rank, own in known)
         yield f"waiting for a batch, then the rest of the step: {parts}"
     if loader is not None:
-        yield from _loading(evidence, late, loader)
+        yield from _loading(case, late, loader)
 
 
-def _loading(evidence: Evidence, late: Late, loader: Loader) -> Iterator[str]:
-    own = _a_fetch(fetching(evidence, late.process, loader))
+def _loading(case: Case, late: Late, loader: Loader) -> Iterator[str]:
+    own = _a_fetch(fetching(case, late.process, loader))
     rest = [
         one
         for other in late.others
-        if (its := trained_loader(other)) is not None and (one := _a_fetch(fetching(evidence, other, its)))
+        if (its := trained_loader(other)) is not None and (one := _a_fetch(fetching(case, other, its)))
     ]
     if own and rest:
         yield f"loading a batch takes {duration(own)} there, {duration(median(rest))} elsewhere"
-    culprit = _worker(evidence, late.process, loader)
+    culprit = _worker(case, late.process, loader)
     if culprit is not None and loader.num_workers > 1:
         yield f"it is {who(culprit)} that is slow, more than {TIMES} times as slow as the others of its rank"
 
@@ -160,9 +156,9 @@ def _a_fetch(known: list[Fetching]) -> float:
     return sum(one.fetches.total for one in known) / count if count else 0.0
 
 
-def _worker(evidence: Evidence, main: Process, loader: Loader) -> Process | None:
+def _worker(case: Case, main: Process, loader: Loader) -> Process | None:
     """The only one, or one that is far slower than the others of the newest pass."""
-    crew = evidence.workers_of(main, loader)[-loader.num_workers :] if loader.num_workers else []
+    crew = case.workers_of(main, loader)[-loader.num_workers :] if loader.num_workers else []
     if len(crew) < 2:
         return crew[0] if crew else None
     times = {one.pid: _a_fetch(one.fetching) for one in crew}
@@ -177,7 +173,7 @@ def _meeting(late: Late) -> Place | None:
     return next((one for one in newest if is_users(one)), None)
 
 
-def _remedy(evidence: Evidence, late: Late, loader: Loader | None) -> Remedy:
+def _remedy(case: Case, late: Late, loader: Loader | None) -> Remedy:
     rank, gain = late.process.rank, late.step / max(late.step - late.by, 1e-9)
     hope = f"Without its delay a step takes {duration(late.step - late.by)}, and the run is {gain:.1f} times as fast. "
     rest = f"Do not tune {_others(late)}: long backwards and collectives there are waiting for rank {rank}."
@@ -190,12 +186,12 @@ def _remedy(evidence: Evidence, late: Late, loader: Loader | None) -> Remedy:
         )
     place = f" ({short(loader.reads_at)})" if is_users(loader.reads_at) else ""
     text = f"{hope}Compare what rank {rank} reads{place} with what the others read: its disk, its samples, its share. "
-    return Remedy(f"{text}{_workers(evidence, late, loader)}{rest}", commands)
+    return Remedy(f"{text}{_workers(case, late, loader)}{rest}", commands)
 
 
-def _workers(evidence: Evidence, late: Late, loader: Loader) -> str:
+def _workers(case: Case, late: Late, loader: Loader) -> str:
     """So many would load as fast as the others compute. Where loading computes, there would have to be processors."""
-    known = fetching(evidence, late.process, loader)
+    known = fetching(case, late.process, loader)
     share = on_core(known)
     share = 1.0 if share is None else share
     needed = ceil(_a_fetch(known) / max(late.step - late.by, 1e-3))

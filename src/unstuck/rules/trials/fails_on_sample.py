@@ -26,9 +26,8 @@ from collections.abc import Iterator
 
 import msgspec
 
-from ...analysis.case import is_users, user_line
+from ...analysis.case import Case, is_users, user_line
 from ...analysis.trials import ended_words, loader_of, root_of, symptom_of
-from ...evidence import Evidence
 from ...evidence.finding import Certainty, Finding, Remedy, Subject, Symptom
 from ...evidence.process import Failure
 from ...evidence.trial import FAIL, Rung, Trial
@@ -43,8 +42,8 @@ FILES = 4  # that are named
 @rule(
     explains=Symptom.CRASHED, certainty=Certainty.CERTAIN, needs=("trial",), outranks=(Symptom.CRASHED, Symptom.STUCK)
 )
-def check(evidence: Evidence) -> Iterator[Finding]:
-    trial = evidence.trial
+def check(case: Case) -> Iterator[Finding]:
+    trial = case.trial
     if trial is None:
         return
     failed = next((one for one in trial.rungs if one.name in WITHOUT_WORKERS and one.status == FAIL), None)

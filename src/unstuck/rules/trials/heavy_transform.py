@@ -24,8 +24,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from ...analysis.case import Case
 from ...analysis.trials import as_it_is, feeds, loader_of, sample_size
-from ...evidence import Evidence
 from ...evidence.finding import Certainty, Finding, Remedy, Subject, Symptom
 from ...evidence.trial import COMPUTING, WORKERS, Differences, Measured, Trial
 from ...wording.printable import quoted
@@ -47,8 +47,8 @@ DOMINATES = 0.5  # of loading in one function: else there is no one place to beg
         "per-sample-fetch-in-memory", "huge-storage-slice", "many-small-tensors",
     ),
 )  # fmt: skip
-def check(evidence: Evidence) -> Iterator[Finding]:
-    trial = evidence.trial
+def check(case: Case) -> Iterator[Finding]:
+    trial = case.trial
     facts = trial.differences if trial is not None else None
     if trial is None or facts is None or trial.limit not in (COMPUTING, WORKERS) or not _is_heavy(trial, facts):
         return

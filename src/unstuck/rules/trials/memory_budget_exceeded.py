@@ -25,7 +25,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ...evidence import Evidence
+from ...analysis.case import Case
 from ...evidence.finding import Certainty, Finding, Remedy, Subject, Symptom
 from ...evidence.trial import FAIL, IMPOSSIBLE, Budget, Rung, Term, Trial
 from ...wording.text import many, size
@@ -46,8 +46,8 @@ QUEUED = ("waiting", "waiting, no tensors")  # terms that a loop which always wa
     needs=("trial",),
     outranks=("worker-oom-killed", "main-oom-killed", "container-oom-killed", "uncaught-exception"),
 )
-def check(evidence: Evidence) -> Iterator[Finding]:
-    trial = evidence.trial
+def check(case: Case) -> Iterator[Finding]:
+    trial = case.trial
     if trial is None:
         return
     if trial.budget is not None and trial.budget.grade == IMPOSSIBLE:

@@ -20,8 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ...analysis.case import user_line
-from ...evidence import Evidence
+from ...analysis.case import Case, user_line
 from ...evidence.finding import Certainty, Finding, Remedy, Subject, Symptom
 from ...evidence.process import Failure
 from ...evidence.trial import FAIL, Trial
@@ -34,8 +33,8 @@ NAME = "prefetch_factor"
 
 
 @rule(explains=Symptom.SLOW, certainty=Certainty.CERTAIN, needs=("trial",), outranks=("uncaught-exception",))
-def check(evidence: Evidence) -> Iterator[Finding]:
-    trial = evidence.trial
+def check(case: Case) -> Iterator[Finding]:
+    trial = case.trial
     refused = [one.failure for one in trial.rungs if one.status == FAIL and _refused(one.failure)] if trial else []
     if trial is not None and refused and refused[0] is not None:
         yield _refusal(trial, refused[0])

@@ -23,7 +23,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ...evidence import Evidence
+from ...analysis.case import Case
 from ...evidence.finding import Certainty, Finding, Remedy, Subject, Symptom
 from ...evidence.trial import IMPOSSIBLE, SAFE, Budget
 from ...wording.text import many, size
@@ -39,8 +39,8 @@ SPARE = 1.5  # times what is predicted: so much of it is to be asked for
     needs=("trial",),
     outranks=("shm-exhausted", "uncaught-exception"),
 )
-def check(evidence: Evidence) -> Iterator[Finding]:
-    budget = evidence.trial.budget if evidence.trial is not None else None
+def check(case: Case) -> Iterator[Finding]:
+    budget = case.trial.budget if case.trial is not None else None
     if budget is None or budget.shm_grade != IMPOSSIBLE or budget.shm_free is None:
         return
     waiting = budget.workers * budget.prefetch * budget.ranks

@@ -27,8 +27,8 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 
+from ...analysis.case import Case
 from ...analysis.trials import as_it_is, feeds, loader_of
-from ...evidence import Evidence
 from ...evidence.finding import Certainty, Finding, Remedy, Subject, Symptom
 from ...evidence.trial import STORAGE, Differences, Measured, Trial
 from ...wording.printable import quoted
@@ -47,8 +47,8 @@ AS_SLOW = 2.0  # times the loader's rate: reading plainly is hardly faster, so t
     needs=("trial",),
     behind=(Symptom.CRASHED, Symptom.STUCK, "page-cache-thrash"),
 )
-def check(evidence: Evidence) -> Iterator[Finding]:
-    trial = evidence.trial
+def check(case: Case) -> Iterator[Finding]:
+    trial = case.trial
     facts = trial.differences if trial is not None else None
     if trial is None or facts is None or trial.limit != STORAGE or not _is_slow(trial, facts):
         return

@@ -25,8 +25,8 @@ from collections.abc import Iterator
 
 import msgspec
 
+from ...analysis.case import Case
 from ...analysis.trials import ended_words, loader_of, root_of, rung_named, symptom_of
-from ...evidence import Evidence
 from ...evidence.finding import Certainty, Finding, Remedy, Subject, Symptom
 from ...evidence.trial import FAIL, IMPOSSIBLE, PASS, Rung, Trial
 from ...wording.text import many
@@ -38,8 +38,8 @@ TRIED = ("one-worker", "workers")
 @rule(
     explains=Symptom.CRASHED, certainty=Certainty.CERTAIN, needs=("trial",), outranks=(Symptom.CRASHED, Symptom.STUCK)
 )
-def check(evidence: Evidence) -> Iterator[Finding]:
-    trial = evidence.trial
+def check(case: Case) -> Iterator[Finding]:
+    trial = case.trial
     alone = rung_named(trial, "no-workers") if trial is not None else None
     failed = next((one for one in trial.rungs if one.name in TRIED and one.status == FAIL), None) if trial else None
     if trial is None or alone is None or alone.status != PASS or failed is None:

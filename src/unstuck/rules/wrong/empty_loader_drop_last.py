@@ -24,9 +24,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ...analysis.case import is_users, loader_name, user_line
+from ...analysis.case import Case, is_users, user_line
 from ...analysis.passes import each_once, fetched, raised_after_nothing
-from ...evidence import Evidence
 from ...evidence.finding import Certainty, Finding, Remedy, Subject, Symptom
 from ...evidence.loader import Loader
 from ...evidence.process import Process
@@ -38,17 +37,17 @@ AGAIN = 2  # empty epochs: one may be a look at whether there is something
 
 
 @rule(explains=Symptom.WRONG, certainty=Certainty.CERTAIN, needs=("recording",))
-def check(evidence: Evidence) -> Iterator[Finding]:
+def check(case: Case) -> Iterator[Finding]:
     yield from each_once(
-        _judge(evidence, main, loader)
-        for main in evidence.mains()
+        _judge(case, main, loader)
+        for main in case.mains
         for loader in main.loaders
         if loader.ended and not loader.batches
     )
 
 
-def _judge(evidence: Evidence, main: Process, loader: Loader) -> Finding | None:
-    samples = _samples(evidence, main, loader)
+def _judge(case: Case, main: Process, loader: Loader) -> Finding | None:
+    samples = _samples(case, main, loader)
     if loader.iterable and samples and samples >= (loader.batch_size or 1):
         return None  # there would be batches, if not each worker had its own: that is another rule's
     dropped = loader.drop_last and samples != 0
@@ -57,7 +56,7 @@ def _judge(evidence: Evidence, main: Process, loader: Loader) -> Finding | None:
     if meant and not raised:
         return None
     return Finding(
-        cause=f"Every epoch is empty: {loader_name(loader)} gives no batch, because {_why(loader, samples, dropped)}.",
+        cause=f"Every epoch is empty: {loader.name} gives no batch, because {_why(loader, samples, dropped)}.",
         seen=[*_seen(main, loader, samples), *(_led_to(main) if raised else ())],
         remedy=_remedy(loader, samples) if dropped else _empty_remedy(loader),
         node=main.node,
@@ -65,15 +64,15 @@ def _judge(evidence: Evidence, main: Process, loader: Loader) -> Finding | None:
         pid=main.pid,
         onset_s=loader.ended[0].at,
         where=loader.created if is_users(loader.created) else loader.reads_at,
-        subject=Subject("loader", loader_name(loader)),
+        subject=Subject("loader", loader.name),
         certainty=Certainty.LIKELY.value if meant else "",
     )
 
 
-def _samples(evidence: Evidence, main: Process, loader: Loader) -> int | None:
+def _samples(case: Case, main: Process, loader: Loader) -> int | None:
     """How many there are for one epoch. None: nobody knows."""
     if loader.iterable:
-        return sum(one.samples for one in fetched(evidence, main, loader)) // max(loader.passes, 1)
+        return sum(one.samples for one in fetched(case, main, loader)) // max(loader.passes, 1)
     return loader.dataset_length
 
 

@@ -21,9 +21,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ...analysis.case import is_users, loader_name
+from ...analysis.case import Case, is_users
 from ...analysis.passes import each_once, fetched, used_loaders
-from ...evidence import Evidence
 from ...evidence.finding import Certainty, Finding, Remedy, Subject, Symptom
 from ...evidence.loader import Fetching, Loader
 from ...evidence.process import Process
@@ -35,14 +34,14 @@ SHARE = 0.02  # of the samples: over a long epoch a few incomplete batches make 
 
 
 @rule(explains=Symptom.WRONG, certainty=Certainty.CERTAIN, needs=("recording",))
-def check(evidence: Evidence) -> Iterator[Finding]:
-    yield from each_once(_judge(evidence, main, loader) for main, loader in used_loaders(evidence))
+def check(case: Case) -> Iterator[Finding]:
+    yield from each_once(_judge(case, main, loader) for main, loader in used_loaders(case))
 
 
-def _judge(evidence: Evidence, main: Process, loader: Loader) -> Finding | None:
+def _judge(case: Case, main: Process, loader: Loader) -> Finding | None:
     if not loader.iterable or not loader.drop_last or not loader.batch_size or loader.num_workers < 2:
         return None
-    streams = fetched(evidence, main, loader)
+    streams = fetched(case, main, loader)
     # Passes that the loop left early drop nothing: then the share comes out too small, never too large.
     lost = sum(one.dropped for one in streams) // max(loader.passes, 1)
     samples = sum(one.samples for one in streams) // max(loader.passes, 1)
@@ -50,14 +49,14 @@ def _judge(evidence: Evidence, main: Process, loader: Loader) -> Finding | None:
         return None
     return Finding(
         cause=f"{_how_many(lost, samples)} are lost in every epoch: each of the {loader.num_workers} workers of "
-        f"{loader_name(loader)} drops the end of its own stream that does not fill a batch of {loader.batch_size}.",
+        f"{loader.name} drops the end of its own stream that does not fill a batch of {loader.batch_size}.",
         seen=list(_seen(loader, lost, samples, streams[-loader.num_workers :])),
         remedy=_remedy(loader, samples),
         node=main.node,
         rank=main.rank,
         pid=main.pid,
         where=loader.created if is_users(loader.created) else loader.reads_at,
-        subject=Subject("loader", loader_name(loader)),
+        subject=Subject("loader", loader.name),
     )
 
 

@@ -25,9 +25,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ...analysis.case import is_users, loader_name, loaders_in_use
+from ...analysis.case import Case, is_users
 from ...analysis.passes import crews, each_once, fetched, names, part, spare
-from ...evidence import Evidence
 from ...evidence.finding import Certainty, Finding, Remedy, Subject, Symptom
 from ...evidence.loader import Loader
 from ...evidence.process import Process
@@ -38,14 +37,14 @@ BATCHES = 2  # in the same order: one batch may be the same by chance, such as o
 
 
 @rule(explains=Symptom.WRONG, certainty=Certainty.CERTAIN, needs=("recording",), outranks=("iterable-length-lies",))
-def check(evidence: Evidence) -> Iterator[Finding]:
-    yield from each_once(_judge(evidence, main, loader) for main, loader in loaders_in_use(evidence))
+def check(case: Case) -> Iterator[Finding]:
+    yield from each_once(_judge(case, main, loader) for main, loader in case.loaders_in_use)
 
 
-def _judge(evidence: Evidence, main: Process, loader: Loader) -> Finding | None:
+def _judge(case: Case, main: Process, loader: Loader) -> Finding | None:
     if not loader.iterable or loader.num_workers < 2 or _as_announced(loader):
         return None
-    twins, batches = _twins(evidence, main, loader)
+    twins, batches = _twins(case, main, loader)
     if twins:
         cause = _same(loader, len(twins))
         seen = [f"{names(twins)} handed over the same batches: the first {batches} of each have the same content"]
@@ -56,13 +55,13 @@ def _judge(evidence: Evidence, main: Process, loader: Loader) -> Finding | None:
         return None
     return Finding(
         cause=cause,
-        seen=[*seen, *_counts(evidence, main, loader, len(twins) or loader.num_workers)],
+        seen=[*seen, *_counts(case, main, loader, len(twins) or loader.num_workers)],
         remedy=_remedy(main, loader),
         node=main.node,
         rank=main.rank,
         pid=main.pid,
         where=loader.reads_at if is_users(loader.reads_at) else loader.created,
-        subject=Subject("loader", loader_name(loader)),
+        subject=Subject("loader", loader.name),
     )
 
 
@@ -73,10 +72,10 @@ def _as_announced(loader: Loader) -> bool:
     return all(one.batches <= loader.length + spare(loader) for one in loader.ended)
 
 
-def _twins(evidence: Evidence, main: Process, loader: Loader) -> tuple[list[Process], int]:
+def _twins(case: Case, main: Process, loader: Loader) -> tuple[list[Process], int]:
     """The most workers of a crew that began a pass with the same batches, and how many batches those were."""
     best: tuple[list[Process], int] = ([], 0)
-    for crew in crews(evidence, main, loader):
+    for crew in crews(case, main, loader):
         for begun in zip(*(_digests(worker) for worker in crew), strict=False):
             known = [(worker, one) for worker, one in zip(crew, begun, strict=True) if len(one) >= BATCHES]
             length = min((len(one) for _, one in known), default=0)
@@ -104,7 +103,7 @@ def _same(loader: Loader, times: int) -> str:
     comes = "is trained on" if loader.optimizer_steps else "comes"
     samples = f"Every sample {comes}" if times == loader.num_workers else f"Many a sample {comes}"
     return (
-        f"{samples} {often} in an epoch: {part(times, loader.num_workers)} of {loader_name(loader)} "
+        f"{samples} {often} in an epoch: {part(times, loader.num_workers)} of {loader.name} "
         "go through the same samples, none takes a share of its own."
     )
 
@@ -112,17 +111,17 @@ def _same(loader: Loader, times: int) -> str:
 def _whole(loader: Loader) -> str:
     often = "twice" if loader.num_workers == 2 else f"{loader.num_workers} times"
     return (
-        f"An epoch is {often} as long as announced: each of the {loader.num_workers} workers of {loader_name(loader)} "
+        f"An epoch is {often} as long as announced: each of the {loader.num_workers} workers of {loader.name} "
         "goes through the whole dataset, none takes a share of its own."
     )
 
 
-def _counts(evidence: Evidence, main: Process, loader: Loader, times: int) -> Iterator[str]:
+def _counts(case: Case, main: Process, loader: Loader, times: int) -> Iterator[str]:
     for one in loader.ended[:1]:
         told = f", the loader announces {loader.length:,}" if loader.length else ""
         once = f": {one.batches // times:,} would hold every sample once" if times == loader.num_workers else ""
         yield f"epoch {one.number} brought {many(one.batches, 'batch')}{told}{once}"
-    amounts = [one.samples for one in fetched(evidence, main, loader)][: loader.num_workers]
+    amounts = [one.samples for one in fetched(case, main, loader)][: loader.num_workers]
     if loader.ended and not loader.persistent_workers and len(set(amounts)) == 1 and amounts[0]:
         yield f"each worker fetched {many(amounts[0], 'sample')} in it"
 

@@ -22,9 +22,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ...analysis.case import is_users, loader_name, training_loaders
+from ...analysis.case import Case, is_users
 from ...analysis.passes import each_once, spare
-from ...evidence import Evidence
 from ...evidence.finding import Certainty, Finding, Remedy, Subject, Symptom
 from ...evidence.loader import Loader
 from ...evidence.process import Process
@@ -35,8 +34,8 @@ SHARE = 0.05  # of the announced length: a few samples that could not be read mo
 
 
 @rule(explains=Symptom.WRONG, certainty=Certainty.CERTAIN, needs=("recording",))
-def check(evidence: Evidence) -> Iterator[Finding]:
-    yield from each_once(_judge(main, loader) for main, loader in training_loaders(evidence))
+def check(case: Case) -> Iterator[Finding]:
+    yield from each_once(_judge(main, loader) for main, loader in case.training_loaders)
 
 
 def _judge(main: Process, loader: Loader) -> Finding | None:
@@ -49,7 +48,7 @@ def _judge(main: Process, loader: Loader) -> Finding | None:
     if not (max(brought) < announced or min(brought) > announced):
         return None
     return Finding(
-        cause=f"{loader_name(loader)[:1].upper()}{loader_name(loader)[1:]} announces {many(announced, 'batch')}, but "
+        cause=f"{loader.name[:1].upper()}{loader.name[1:]} announces {many(announced, 'batch')}, but "
         f"an epoch brings {_range(brought)}: whatever counts on len(loader) is off by a factor of "
         f"{max(brought[-1], announced) / max(min(brought[-1], announced), 1):.3g}.",
         seen=list(_seen(loader, brought)),
@@ -58,7 +57,7 @@ def _judge(main: Process, loader: Loader) -> Finding | None:
         rank=main.rank,
         pid=main.pid,
         where=loader.reads_at if is_users(loader.reads_at) else loader.created,
-        subject=Subject("loader", loader_name(loader)),
+        subject=Subject("loader", loader.name),
     )
 
 

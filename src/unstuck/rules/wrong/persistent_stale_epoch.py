@@ -23,9 +23,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ...analysis.case import is_users, loader_name, training_loaders
+from ...analysis.case import Case, is_users
 from ...analysis.passes import crews, each_once, names, states
-from ...evidence import Evidence
 from ...evidence.finding import Certainty, Finding, Remedy, Subject, Symptom
 from ...evidence.loader import Loader, State
 from ...evidence.process import Process
@@ -34,14 +33,14 @@ from ..rule import rule
 
 
 @rule(explains=Symptom.WRONG, certainty=Certainty.LIKELY, needs=("recording",))
-def check(evidence: Evidence) -> Iterator[Finding]:
-    yield from each_once(_judge(evidence, main, loader) for main, loader in training_loaders(evidence))
+def check(case: Case) -> Iterator[Finding]:
+    yield from each_once(_judge(case, main, loader) for main, loader in case.training_loaders)
 
 
-def _judge(evidence: Evidence, main: Process, loader: Loader) -> Finding | None:
+def _judge(case: Case, main: Process, loader: Loader) -> Finding | None:
     if not loader.persistent_workers or not loader.states:
         return None
-    for crew in crews(evidence, main, loader):
+    for crew in crews(case, main, loader):
         for name in _epoch_numbers(loader.states):
             stale = [worker for worker in crew if _is_stale(name, loader.states, states(worker))]
             if stale and len(stale) == len([worker for worker in crew if states(worker)]):
@@ -74,7 +73,7 @@ def _finding(main: Process, loader: Loader, name: str, stale: list[Process]) -> 
     own = states(stale[0])
     kept = own[0].numbers[name]
     return Finding(
-        cause=f"The workers of {loader_name(loader)} still have {name}={kept} in pass {loader.passes}: they are "
+        cause=f"The workers of {loader.name} still have {name}={kept} in pass {loader.passes}: they are "
         f"persistent and keep the dataset as it was when they were started, while the main process set {name} to "
         f"{loader.states[-1].numbers.get(name)}.",
         seen=list(_seen(loader, name, stale)),
@@ -84,7 +83,7 @@ def _finding(main: Process, loader: Loader, name: str, stale: list[Process]) -> 
         pid=main.pid,
         onset_s=next((one.at for one in own if one.numbers[name] != _meanwhile(name, loader.states, one.at)), None),
         where=loader.reads_at if is_users(loader.reads_at) else loader.created,
-        subject=Subject("loader", loader_name(loader)),
+        subject=Subject("loader", loader.name),
     )
 
 

@@ -25,9 +25,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ...analysis.case import is_users, loader_name, training_loaders
+from ...analysis.case import Case, is_users
 from ...analysis.passes import crews, each_once, spare, states
-from ...evidence import Evidence
 from ...evidence.finding import Certainty, Finding, Remedy, Subject, Symptom
 from ...evidence.loader import Loader, Pass
 from ...evidence.process import Process
@@ -36,11 +35,11 @@ from ..rule import rule
 
 
 @rule(explains=Symptom.WRONG, certainty=Certainty.CERTAIN, needs=("recording",), outranks=("iterable-length-lies",))
-def check(evidence: Evidence) -> Iterator[Finding]:
-    yield from each_once(_judge(evidence, main, loader) for main, loader in training_loaders(evidence))
+def check(case: Case) -> Iterator[Finding]:
+    yield from each_once(_judge(case, main, loader) for main, loader in case.training_loaders)
 
 
-def _judge(evidence: Evidence, main: Process, loader: Loader) -> Finding | None:
+def _judge(case: Case, main: Process, loader: Loader) -> Finding | None:
     rest, later = _since_resume(loader)
     whole = _whole(loader)
     if rest is None or not later or whole is None:
@@ -49,11 +48,11 @@ def _judge(evidence: Evidence, main: Process, loader: Loader) -> Finding | None:
     if longest > rest.batches + spare(loader) or longest >= whole - spare(loader):
         return None
     missed = whole - longest
-    position, value = _position(evidence, main, loader, missed)
+    position, value = _position(case, main, loader, missed)
     if loader.iterable and not position:
         return None  # it may be that epochs are always that short: then the length is not true
     return Finding(
-        cause=f"Since {loader_name(loader)} was resumed, every epoch has only {many(longest, 'batch')} of {whole:,}, "
+        cause=f"Since {loader.name} was resumed, every epoch has only {many(longest, 'batch')} of {whole:,}, "
         f"the rest of the interrupted one: {many(missed, 'batch')} ({percent(missed / whole)}) are never seen again.",
         seen=[
             *_seen(loader, rest, later, whole),
@@ -65,7 +64,7 @@ def _judge(evidence: Evidence, main: Process, loader: Loader) -> Finding | None:
         pid=main.pid,
         onset_s=later[0].at,
         where=loader.reads_at if is_users(loader.reads_at) else loader.created,
-        subject=Subject("loader", loader_name(loader)),
+        subject=Subject("loader", loader.name),
     )
 
 
@@ -92,9 +91,9 @@ def _seen(loader: Loader, rest: Pass, later: list[Pass], whole: int) -> Iterator
     yield f"a whole epoch is {many(whole, 'batch')}" + (", as the loader announces" if whole == loader.length else "")
 
 
-def _position(evidence: Evidence, main: Process, loader: Loader, missed: int) -> tuple[str, int]:
+def _position(case: Case, main: Process, loader: Loader, missed: int) -> tuple[str, int]:
     """The number of the dataset that says, at the beginning of the newest pass, where the interrupted epoch was."""
-    workers = [one for crew in crews(evidence, main, loader)[-1:] for one in crew[:1]]
+    workers = [one for crew in crews(case, main, loader)[-1:] for one in crew[:1]]
     known = states(workers[0]) if workers else loader.states
     a_batch = loader.batch_size or 1
     passed = missed * a_batch / max(loader.num_workers, 1)

@@ -25,9 +25,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ...analysis.case import is_users, loader_name, training_loaders
+from ...analysis.case import Case, is_users
 from ...analysis.passes import crews, each_once, names, part, states
-from ...evidence import Evidence
 from ...evidence.finding import Certainty, Finding, Remedy, Subject, Symptom
 from ...evidence.loader import Loader, State
 from ...evidence.process import Process
@@ -44,14 +43,14 @@ NEW = {
 
 
 @rule(explains=Symptom.WRONG, certainty=Certainty.CERTAIN, needs=("recording",))
-def check(evidence: Evidence) -> Iterator[Finding]:
-    yield from each_once(_judge(evidence, main, loader) for main, loader in training_loaders(evidence))
+def check(case: Case) -> Iterator[Finding]:
+    yield from each_once(_judge(case, main, loader) for main, loader in case.training_loaders)
 
 
-def _judge(evidence: Evidence, main: Process, loader: Loader) -> Finding | None:
+def _judge(case: Case, main: Process, loader: Loader) -> Finding | None:
     if loader.iterable or loader.num_workers < 2:
         return None
-    started = crews(evidence, main, loader)
+    started = crews(case, main, loader)
     found = [one for crew in started if (one := _twins(crew)) is not None]
     if not found:
         return None
@@ -60,7 +59,7 @@ def _judge(evidence: Evidence, main: Process, loader: Loader) -> Finding | None:
     whose = part(len(workers), loader.num_workers)
     often = "twice" if len(workers) == 2 else f"{len(workers)} times"
     return Finding(
-        cause=f"{whose[:1].upper()}{whose[1:]} of {loader_name(loader)} draw the same random numbers, so that every "
+        cause=f"{whose[:1].upper()}{whose[1:]} of {loader.name} draw the same random numbers, so that every "
         f"draw is used {often}: {_whose(name)} starts from the same state in each of them.",
         seen=list(_seen(name, before, workers, again)),
         remedy=_remedy(loader, name, before.partition(" ")[0]),
@@ -69,7 +68,7 @@ def _judge(evidence: Evidence, main: Process, loader: Loader) -> Finding | None:
         pid=main.pid,
         onset_s=states(workers[0])[0].at,
         where=loader.reads_at if is_users(loader.reads_at) else loader.created,
-        subject=Subject("loader", loader_name(loader)),
+        subject=Subject("loader", loader.name),
     )
 
 

@@ -23,9 +23,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ...analysis.case import is_users, loader_name
+from ...analysis.case import Case, is_users
 from ...analysis.passes import each_once, made_anew, order, trained_passes
-from ...evidence import Evidence
 from ...evidence.distributed import Sampling
 from ...evidence.finding import Certainty, Finding, Remedy, Subject, Symptom
 from ...evidence.loader import Loader
@@ -37,10 +36,8 @@ PASSES = 2  # that trained: in the first any order will do
 
 
 @rule(explains=Symptom.WRONG, certainty=Certainty.CERTAIN, needs=("recording",))
-def check(evidence: Evidence) -> Iterator[Finding]:
-    yield from each_once(
-        _judge(main, loaders) for main in evidence.ranks() or evidence.mains() for loaders in made_anew(main)
-    )
+def check(case: Case) -> Iterator[Finding]:
+    yield from each_once(_judge(main, loaders) for main in case.ranks or case.mains for loaders in made_anew(main))
 
 
 def _judge(main: Process, loaders: list[Loader]) -> Finding | None:
@@ -51,13 +48,13 @@ def _judge(main: Process, loaders: list[Loader]) -> Finding | None:
     loader, first = told[0]
     return Finding(
         cause=f"Every epoch goes through the samples in the same order: the epoch of the {_kind(first)} of "
-        f"{loader_name(loader)} was {first.epoch} at the beginning of {_all(len(told))}, because set_epoch was not "
+        f"{loader.name} was {first.epoch} at the beginning of {_all(len(told))}, because set_epoch was not "
         "called with a new one.",
         seen=list(_seen(loaders, samplings)),
         remedy=_remedy(loader, first),
         node=main.node,
         where=loader.created if is_users(loader.created) else loader.reads_at,
-        subject=Subject("loader", loader_name(loader)),
+        subject=Subject("loader", loader.name),
     )
 
 

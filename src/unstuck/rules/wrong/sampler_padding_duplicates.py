@@ -26,9 +26,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from ...analysis.case import is_users, loader_name
+from ...analysis.case import Case, is_users
 from ...analysis.passes import Evaluated, each_once, evaluations, of_samples
-from ...evidence import Evidence
 from ...evidence.distributed import Collective, Prepared, Sampling
 from ...evidence.finding import Certainty, Finding, Remedy, Subject, Symptom
 from ...evidence.loader import Loader
@@ -56,8 +55,8 @@ class Padded(NamedTuple):
 
 
 @rule(explains=Symptom.WRONG, certainty=Certainty.CERTAIN, needs=("recording",))
-def check(evidence: Evidence) -> Iterator[Finding]:
-    yield from each_once(_judge(main, loader) for main in evidence.ranks() for loader in main.loaders)
+def check(case: Case) -> Iterator[Finding]:
+    yield from each_once(_judge(main, loader) for main in case.ranks for loader in main.loaders)
 
 
 def _judge(main: Process, loader: Loader) -> Finding | None:
@@ -122,13 +121,13 @@ def _finding(main: Process, loader: Loader, padded: Padded, one: Evaluated, coun
     line = next((each.where for each in counted if is_users(each.where)), None)
     return Finding(
         cause=f"The evaluation counts {total:,} samples where there are {padded.samples:,}: they do not divide evenly "
-        f"among {padded.ranks} ranks, so {padded.by} gives {_out(padded)} of {loader_name(loader)} out twice.",
+        f"among {padded.ranks} ranks, so {padded.by} gives {_out(padded)} of {loader.name} out twice.",
         seen=list(_seen(padded, one, counted)),
         remedy=_remedy(main, loader, padded, one, counted),
         node=main.node,
         onset_s=one.phase.at,
         where=line or loader.created,
-        subject=Subject("loader", loader_name(loader)),
+        subject=Subject("loader", loader.name),
     )
 
 

@@ -25,12 +25,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ...analysis.case import is_users, loader_name
+from ...analysis.case import Case, is_users
 from ...analysis.loading import Crew, newest_crew, waiting
 from ...analysis.passes import each_once
 from ...analysis.ranks import listed, stand, told
 from ...analysis.shares import Apart, Share, joins, shared_loaders, uneven
-from ...evidence import Evidence
 from ...evidence.finding import Certainty, Finding, Remedy, Subject, Symptom
 from ...evidence.loader import Loader
 from ...evidence.process import Process
@@ -49,10 +48,10 @@ SECONDS = 3.0  # for which the longest went on: a short trial costs nobody anyth
     needs=("recording",),
     outranks=("ddp-uneven-batches", "worker-finished-early", "straggler-rank", "dataloader-bound"),
 )
-def check(evidence: Evidence) -> Iterator[Finding]:
-    apart = uneven(evidence)
-    ranks = [_of_ranks(shares, apart) or _in_rounds(shares) for shares in shared_loaders(stand(evidence))]
-    workers = [_of_workers(evidence, main, loader) for main in evidence.mains() for loader in main.loaders]
+def check(case: Case) -> Iterator[Finding]:
+    apart = uneven(case)
+    ranks = [_of_ranks(shares, apart) or _in_rounds(shares) for shares in shared_loaders(stand(case))]
+    workers = [_of_workers(case, main, loader) for main in case.mains for loader in main.loaders]
     yield from each_once([*ranks, *workers])
 
 
@@ -89,7 +88,7 @@ def _over_ranks(few: Share, more: list[Share], dealt: Dealt, apart: Apart | None
     own = dealt.counts[few.rank]
     waits = f"{rest} waited for it in {more[0].stand.spot}" if apart is not None else f"{rest} went on without it"
     return Finding(
-        cause=f"The {dealt.files:,} files of {loader_name(few.loader)} are dealt unevenly: rank {few.rank} has "
+        cause=f"The {dealt.files:,} files of {few.loader.name} are dealt unevenly: rank {few.rank} has "
         f"{own or 'none'}, {rest} {_has(more)} {dealt.counts[more[0].rank]:,}. Rank {few.rank} had no more after "
         f"{many(few.loader.pass_batches, 'batch')}, and {waits}.",
         seen=list(_ranks_seen(few, more, dealt, apart)),
@@ -99,7 +98,7 @@ def _over_ranks(few: Share, more: list[Share], dealt: Dealt, apart: Apart | None
         pid=few.process.pid,
         onset_s=few.newest.ended if few.newest is not None else None,
         where=few.loader.created if is_users(few.loader.created) else few.loader.reads_at,
-        subject=Subject("loader", loader_name(few.loader)),
+        subject=Subject("loader", few.loader.name),
     )
 
 
@@ -117,7 +116,7 @@ def _in_rounds(shares: list[Share]) -> Finding | None:
 
 
 def _over_and_over(few: Share, most: Share, dealt: Dealt) -> Finding:
-    name = loader_name(few.loader)
+    name = few.loader.name
     return Finding(
         cause=f"The {dealt.files:,} files of {name} are dealt unevenly: rank {few.rank} has {dealt.least:,} and went "
         f"through them {few.loader.passes:,} times, rank {most.rank} has {dealt.most:,} and went through them "
@@ -177,21 +176,21 @@ def _divided(few: Share, dealt: Dealt) -> str:
     )
 
 
-def _of_workers(evidence: Evidence, main: Process, loader: Loader) -> Finding | None:
-    crew = newest_crew(evidence, main, loader) if loader.files else None
+def _of_workers(case: Case, main: Process, loader: Loader) -> Finding | None:
+    crew = newest_crew(case, main, loader) if loader.files else None
     if crew is None or not crew.costs:
         return None
-    for dealt in among_workers(crew, _elsewhere(evidence, crew)):
+    for dealt in among_workers(crew, _elsewhere(case, crew)):
         if dealt.uneven:
             return _over_workers(crew, dealt)
     return None
 
 
-def _elsewhere(evidence: Evidence, crew: Crew) -> list[Crew]:
+def _elsewhere(case: Case, crew: Crew) -> list[Crew]:
     """The workers that other ranks have for the same loader."""
     others = [
-        newest_crew(evidence, one, loader)
-        for one in evidence.ranks()
+        newest_crew(case, one, loader)
+        for one in case.ranks
         for loader in one.loaders
         if one.pid != crew.main.pid and loader.created == crew.loader.created
     ]
@@ -201,7 +200,7 @@ def _elsewhere(evidence: Evidence, crew: Crew) -> list[Crew]:
 def _over_workers(crew: Crew, dealt: Dealt) -> Finding:
     first, last = crew.early[0], crew.last
     few, more = (dealt.counts[one.worker.worker or 0] for one in (first, last))
-    name = loader_name(crew.loader)
+    name = crew.loader.name
     return Finding(
         cause=f"The {dealt.files:,} files of {name} are dealt unevenly to its {len(crew.streams)} workers: "
         f"{who(first.worker)} has {few or 'none'}, {who(last.worker)} {more:,}. For the last "
