@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cached_property
-from typing import NamedTuple, TypeVar, cast
+from typing import Any, NamedTuple, Protocol, TypeVar, cast
 
 from ..evidence import Evidence, Exit, Host
 from ..evidence.basics import Place
+from ..evidence.finding import Finding, Remedy, Subject
 from ..evidence.loader import Loader
 from ..evidence.process import Failure, Process
 from ..wording.text import many
@@ -19,6 +20,14 @@ STARTING = "starting the iterator"
 COMMAND = "command"  # the role of one that never imported torch
 
 T = TypeVar("T")
+OF_ABOUT: Any = object()  # not given: it is that of the process the finding is about
+
+
+class About(Protocol):
+    """What a finding is about: a process, recorded or seen, or a machine. It may have a rank, a worker and a pid."""
+
+    @property
+    def node(self) -> str | None: ...
 
 
 class Owner(NamedTuple):
@@ -196,6 +205,45 @@ class Case:
     @cached_property
     def _hosts(self) -> dict[str, Host]:
         return {host.node: host for host in reversed(self.host or [])}
+
+    # Findings
+
+    def finding(
+        self,
+        about: About | None = None,
+        *,
+        cause: str,
+        seen: list[str],
+        remedy: Remedy,
+        where: Place | None = None,
+        subject: Subject | None = None,
+        node: str | None = OF_ABOUT,
+        rank: int | None = OF_ABOUT,
+        worker: int | None = OF_ABOUT,
+        pid: int | None = OF_ABOUT,
+        onset_s: float | None = None,
+        symptom: str = "",
+        certainty: str = "",
+        share: float | None = None,
+        because_of: str | None = None,
+    ) -> Finding:
+        """A cause, and who it is about: node, rank, worker and pid are those of the process, unless they are given."""
+        return Finding(
+            cause=cause,
+            seen=seen,
+            remedy=remedy,
+            node=getattr(about, "node", None) if node is OF_ABOUT else node,
+            rank=getattr(about, "rank", None) if rank is OF_ABOUT else rank,
+            worker=getattr(about, "worker", None) if worker is OF_ABOUT else worker,
+            pid=getattr(about, "pid", None) if pid is OF_ABOUT else pid,
+            onset_s=onset_s,
+            where=where,
+            subject=subject,
+            symptom=symptom,
+            certainty=certainty,
+            share=share,
+            because_of=because_of,
+        )
 
 
 def user_line(failure: Failure) -> Place | None:

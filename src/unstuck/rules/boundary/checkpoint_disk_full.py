@@ -49,7 +49,7 @@ def check(case: Case) -> Iterator[Finding]:
     found = [(one, process, why) for one, process in tried if (why := refused(one, usual_size(process, one)))]
     for one, process, why in sorted(found, key=lambda found: found[0].at)[-1:]:
         if not _made_up_for(process, one):
-            yield _of_save(process, _series(process, one), why)
+            yield _of_save(case, process, _series(process, one), why)
             return
     yield from _of_others(case)
 
@@ -81,19 +81,17 @@ def _same(failure: Failure, failed: Saved) -> bool:
     return failed.failed.partition(":")[0] in types
 
 
-def _of_save(process: Process, series: list[Saved], why: str) -> Finding:
+def _of_save(case: Case, process: Process, series: list[Saved], why: str) -> Finding:
     one, several = series[-1], len(series) > 1
     ended = _ended_by(process, one)
     which = f"The last {len(series)} checkpoints" if several else "The checkpoint"
     then = "ended by that" if ended else f"went on without {'them' if several else 'it'}"
     usual = usual_size(process, one)
-    return Finding(
+    return case.finding(
+        process,
         cause=f"{which} could not be saved, and the training {then}: {why}. {_where(process, one, several=several)}",
         seen=list(_seen(series, usual)),
         remedy=_remedy(series, why, usual),
-        node=process.node,
-        rank=process.rank,
-        pid=process.pid,
         onset_s=series[0].at,
         where=one.where,
         subject=Subject("file", one.path),
@@ -160,7 +158,8 @@ def _of_others(case: Case) -> Iterator[Finding]:
             continue
         place, path = user_line(failure), next(iter(failure.paths), "")
         spot = f" at {short(place)}" if place is not None else ""
-        yield Finding(
+        yield case.finding(
+            process,
             cause=f"A file could not be written{spot}, and the training ended by that: {_word(failure)}.",
             seen=[said(failure) + (f", under {line(place)}" if place is not None else ""), *failure.paths[:2]],
             remedy=Remedy(
@@ -170,9 +169,6 @@ def _of_others(case: Case) -> Iterator[Finding]:
                 if path
                 else ["df -h; df -i"],
             ),
-            node=process.node,
-            rank=process.rank,
-            pid=process.pid,
             onset_s=failure.at,
             where=place,
             subject=Subject("file", path) if path else None,

@@ -44,11 +44,13 @@ def check(case: Case) -> Iterator[Finding]:
     in_order = case.run.status in (0, None)
     for process in case.mains:
         yield from [
-            one for one in (_unsaved(process, in_order=in_order), _cut(process), _gone(process)) if one is not None
+            one
+            for one in (_unsaved(case, process, in_order=in_order), _cut(case, process), _gone(case, process))
+            if one is not None
         ][:1]
 
 
-def _unsaved(process: Process, *, in_order: bool) -> Finding | None:
+def _unsaved(case: Case, process: Process, *, in_order: bool) -> Finding | None:
     """The newest attempt failed, and training went on."""
     tries = sorted(process.saved, key=lambda one: one.at)
     failed, whole = [one for one in tries if one.failed], [one for one in tries if not one.failed]
@@ -58,10 +60,10 @@ def _unsaved(process: Process, *, in_order: bool) -> Finding | None:
     since = [one for one in failed if not whole or one.at > whole[-1].at]
     if whole and len(since) == 1 and not any(one.where == last.where for one in whole):
         return None  # a copy that is saved as well, by another line, each time after the one that counts
-    return _never_saved(process, last, since, whole)
+    return _never_saved(case, process, last, since, whole)
 
 
-def _never_saved(process: Process, last: Saved, since: list[Saved], whole: list[Saved]) -> Finding:
+def _never_saved(case: Case, process: Process, last: Saved, since: list[Saved], whole: list[Saved]) -> Finding:
     told = f"the newest that was saved is {whole[-1].path}" if whole else "none was ever saved"
     seen = [
         f"{last.failed.rstrip('.')}, raised by saving {last.path}" + (f" at {line(last.where)}" if last.where else ""),
@@ -72,6 +74,7 @@ def _never_saved(process: Process, last: Saved, since: list[Saved], whole: list[
         "in the background, where nobody asked for its result" if last.background else "and its exception was caught"
     )
     return _finding(
+        case,
         process,
         last,
         since[0].at,
@@ -109,7 +112,7 @@ def _louder(failed: Saved) -> str:
     return f"Let the exception through at {short(failed.where)}." if failed.where else "Let the exception through."
 
 
-def _cut(process: Process) -> Finding | None:
+def _cut(case: Case, process: Process) -> Finding | None:
     """The newest file is there, and not all of it."""
     newest = _newest(process)
     if newest is None or newest.whole is not False or not newest.size or _being_written(process, newest):
@@ -117,6 +120,7 @@ def _cut(process: Process) -> Finding | None:
     series = _trailing(process)
     before = [f"{many(len(series) - 1, 'checkpoint')} saved before it cannot be loaded either"]
     return _finding(
+        case,
         process,
         newest,
         series[0].at,
@@ -149,7 +153,7 @@ def _left(one: Saved) -> str:
     return f"has only {one.size_now:,} of the {one.size:,} bytes"
 
 
-def _gone(process: Process) -> Finding | None:
+def _gone(case: Case, process: Process) -> Finding | None:
     """The newest file is not there, and those saved before are."""
     newest = _newest(process)
     if newest is None or newest.there is not False or _chooses(process) or _being_written(process, newest):
@@ -160,6 +164,7 @@ def _gone(process: Process) -> Finding | None:
         return None
     gone = [one for one in [*same, newest] if one.there is False and one.at > there[-1].at]
     return _finding(
+        case,
         process,
         newest,
         gone[0].at,
@@ -202,14 +207,14 @@ def _at(one: Saved) -> str:
     return f" at {short(one.where)}" if one.where is not None else ""
 
 
-def _finding(process: Process, one: Saved, since: float, cause: str, seen: list[str], remedy: Remedy) -> Finding:
-    return Finding(
+def _finding(
+    case: Case, process: Process, one: Saved, since: float, cause: str, seen: list[str], remedy: Remedy
+) -> Finding:
+    return case.finding(
+        process,
         cause=cause,
         seen=seen,
         remedy=remedy,
-        node=process.node,
-        rank=process.rank,
-        pid=process.pid,
         onset_s=since,
         where=one.where,
         subject=Subject("file", one.path),

@@ -74,14 +74,12 @@ def check(case: Case) -> Iterator[Finding]:
     for one in sorted(found, key=lambda one: (-one.limited, -one.seconds))[:1]:
         guard = _guard(one.times[-1].reason)
         ends = ", and torch has given it up: it runs uncompiled since" if one.limited else ""
-        yield Finding(
+        yield case.finding(
+            one.process,
             cause=f"torch.compile compiled {one.where.function} ({short(one.where)}) {len(one.times)} times again in "
             f"{who(one.process)}, {_why(guard)}{ends}. That took {duration(one.seconds)}.",
             seen=list(_seen(one)),
             remedy=_remedy(guard),
-            node=one.process.node,
-            rank=one.process.rank,
-            pid=one.process.pid,
             onset_s=one.times[0].at,
             where=one.where,
             subject=Subject("function", one.where.function),

@@ -78,14 +78,12 @@ def check(case: Case) -> Iterator[Finding]:
         if count < BOUNDARIES or one.seconds < EACH * count or one.seconds < SHARE * ran:
             continue
         most = one.parts[0]
-        yield Finding(
+        yield case.finding(
+            one.main,
             cause=f"{percent(one.seconds / ran)} of the run passes between the passes over {one.loader.name}: "
             f"{duration(one.seconds / count)} each time in {who(one.main)}, most of it {_name(most)}.",
             seen=list(_seen(one, count)),
             remedy=_remedy(one, most),
-            node=one.main.node,
-            rank=one.main.rank,
-            pid=one.main.pid,
             onset_s=one.loader.boundaries[0].at,
             where=most.where or one.loader.created,
             subject=Subject("loader", one.loader.name),

@@ -62,14 +62,12 @@ def check(case: Case) -> Iterator[Finding]:
         asked = _asked(process)
         every = _every(process, batches) if asked is None else max(round(batches / asked.timing.count), 1)
         where = asked.where if asked is not None else _asked_at(case, process) if every else None
-        yield Finding(
+        yield case.finding(
+            process,
             cause=f"{percent(took.total / ran)} of the run goes into collecting garbage: {who(process)} stood still "
             f"{many(took.count, 'time')} for it, {duration(took.mean)} each time.",
             seen=list(_seen(process, ran, batches, where)),
             remedy=_remedy(every, where),
-            node=process.node,
-            rank=process.rank,
-            pid=process.pid,
             where=where,
             share=took.total / ran,
         )

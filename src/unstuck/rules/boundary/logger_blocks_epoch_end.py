@@ -101,7 +101,8 @@ def _slow(case: Case, one: Boundaries) -> Finding:
     who = f" of rank {one.main.rank}" if one.main.rank is not None else ""
     others = f" and {many(len(one.parts) - 1, 'other line')}" if len(one.parts) > 1 else ""
     wandb = any(library(part.name) == "wandb" for part in one.parts)
-    return Finding(
+    return case.finding(
+        one.main,
         cause=f"Between two passes over {one.loader.name}{who} the training waits {duration(each)} for "
         f"{first.name}{spot}{others}: {duration(one.seconds)} after {many(one.passes, 'pass')}, "
         f"{percent(one.seconds / max(lasted(one.main), 1e-9))} of the run.",
@@ -117,9 +118,6 @@ def _slow(case: Case, one: Boundaries) -> Finding:
             + (" To prove it, run once without wandb:" if wandb else ""),
             [without_wandb(case)] if wandb else [],
         ),
-        node=one.main.node,
-        rank=one.main.rank,
-        pid=one.main.pid,
         where=first.where,
         subject=Subject("logger", library(first.name) or first.name),
     )
@@ -129,7 +127,8 @@ def _stands(case: Case, one: HungCall) -> Finding:
     who = f"rank {one.main.rank}" if one.main.rank is not None else "the training"
     loader = one.main.newest_loader
     name = loader.name if loader is not None else "its loader"
-    return Finding(
+    return case.finding(
+        one.main,
         cause=f"The next epoch does not begin: after a pass over {name}, {who} has been in {one.call.name}{one.spot} "
         f"for {duration(one.seconds)}, and it does not come back.",
         seen=[
@@ -141,9 +140,6 @@ def _stands(case: Case, one: HungCall) -> Finding:
             "The server does not answer, and the call has no time limit or a long one: pass timeout=5, or let a thread "
             "send it with unstuck.nonblocking(logger), which holds the training up for no longer than its limit.",
         ),
-        node=one.main.node,
-        rank=one.main.rank,
-        pid=one.main.pid,
         onset_s=case.stall.since if case.stall is not None else None,
         where=one.where,
         subject=Subject("logger", library(one.call.name) or one.call.name),

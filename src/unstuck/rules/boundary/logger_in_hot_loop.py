@@ -77,7 +77,7 @@ def check(case: Case) -> Iterator[Finding]:
     if slow:
         yield _slow(case, max(slow, key=lambda one: one.spent))
     else:
-        yield from (_written(one) for one in list(writing(case))[:1])
+        yield from (_written(case, one) for one in list(writing(case))[:1])
 
 
 def _matters(loop: Loop) -> bool:
@@ -101,7 +101,8 @@ def _slow(case: Case, loop: Loop) -> Finding:
     others = f" and {many(len(loop.parts) - 1, 'other line')}" if len(loop.parts) > 1 else ""
     where = to_change(loop.main, first)
     spot = f" at {short(where)}" if where else ""
-    return Finding(
+    return case.finding(
+        loop.main,
         cause=f"The loop{over}{who} spends {percent(loop.share)} of its time in "
         f"{first.name}{spot}{others}: {duration(loop.each)} of every step.{cost}",
         seen=[
@@ -111,9 +112,6 @@ def _slow(case: Case, loop: Loop) -> Finding:
             *([modes(loop.main)] if loop.main.loggers else []),
         ],
         remedy=_remedy(case, loop),
-        node=loop.main.node,
-        rank=loop.main.rank,
-        pid=loop.main.pid,
         where=where,
         subject=Subject("logger", library(first.name) or first.name),
     )
@@ -201,7 +199,8 @@ def _advice(kind: str, loop: Loop) -> str:
 def _stands(case: Case, one: HungCall) -> Finding:
     usual = f"; it took {duration(one.call.timing.mean)} on average before" if one.call.timing.count else ""
     who = f"Rank {one.main.rank}" if one.main.rank is not None else "The training"
-    return Finding(
+    return case.finding(
+        one.main,
         cause=f"{who} stands inside a step: {one.call.name}{one.spot} has not come back for {duration(one.seconds)}.",
         seen=[
             f"{one.call.name} has been going on for {duration(one.seconds)}{usual}",
@@ -211,9 +210,6 @@ def _stands(case: Case, one: HungCall) -> Finding:
             "Give the call a short time limit (timeout=5), or hand it to unstuck.nonblocking(logger), which never "
             "holds the training up for longer than its limit. Then look at the server: it does not answer.",
         ),
-        node=one.main.node,
-        rank=one.main.rank,
-        pid=one.main.pid,
         onset_s=case.stall.since if case.stall is not None else None,
         where=one.where,
         subject=Subject("logger", library(one.call.name) or one.call.name),
@@ -221,10 +217,11 @@ def _stands(case: Case, one: HungCall) -> Finding:
     )
 
 
-def _written(one: Writing) -> Finding:
+def _written(case: Case, one: Writing) -> Finding:
     who = f" of rank {one.main.rank}" if one.main.rank is not None else ""
     spot = f" at {short(one.where)}" if one.where is not None else ""
-    return Finding(
+    return case.finding(
+        one.main,
         cause=f"The loop{who} waits {percent(one.share)} of the time{spot} until {one.target} takes what it writes: "
         "whoever reads there is slower than the training prints.",
         seen=[
@@ -235,9 +232,6 @@ def _written(one: Writing) -> Finding:
             "Print less: every hundredth step, tqdm(..., mininterval=1.0) or disable=True, logging at a higher level; "
             f"or let the output go to a file instead of {one.target}, and follow it with tail -f."
         ),
-        node=one.main.node,
-        rank=one.main.rank,
-        pid=one.main.pid,
         where=one.where,
         subject=Subject("output", one.target),
     )

@@ -52,13 +52,11 @@ def check(case: Case) -> Iterator[Finding]:
         if len(one.saves) < TIMES or one.seconds < SECONDS or one.seconds < SHARE * ran:
             continue
         longest = max(one.saves, key=lambda each: each.seconds)
-        yield Finding(
+        yield case.finding(
+            one.process,
             cause=_cause(one, longest, ran),
             seen=list(_seen(one, longest, ran, all_of_them)),
             remedy=_remedy(one, longest, ran),
-            node=one.process.node,
-            rank=one.process.rank,
-            pid=one.process.pid,
             onset_s=one.saves[0].at,
             where=longest.where,
             subject=Subject("file", longest.path),

@@ -90,7 +90,8 @@ def _finding(case: Case, main: Process | Seen, seconds: float, where: Place | No
     rank = f"Rank {main.rank}" if main.rank is not None else "The training"
     folder = logger.folder if logger is not None and logger.folder else "wandb/run-…"
     seen = [f"wandb.finish has not come back for {duration(seconds)}", *told]
-    return Finding(
+    return case.finding(
+        main,
         cause=f"{rank} is done, but wandb.finish{spot} has not come back for {duration(seconds)}: it waits until "
         f"everything is uploaded, and the upload to the server{server} does not get on.",
         seen=[*seen, modes(process)] if process is not None and process.loggers else seen,
@@ -100,9 +101,6 @@ def _finding(case: Case, main: Process | Seen, seconds: float, where: Place | No
             "wandb.init(settings=wandb.Settings(finish_timeout=60)).",
             [f"kill {main.pid}", f"wandb sync {quoted(folder)}"],
         ),
-        node=main.node,
-        rank=main.rank,
-        pid=main.pid,
         onset_s=case.stall.since if case.stall is not None else None,
         where=where,
         subject=Subject("logger", "wandb"),

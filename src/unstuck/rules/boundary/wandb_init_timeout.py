@@ -137,7 +137,8 @@ def _finding(
         told.append(f"{many(others, 'other rank')} {waits}")
     alone = " Let only rank 0 call wandb.init." if others > 0 else ""
     command = quoted_line(case.run.command) or "COMMAND"
-    return Finding(
+    return case.finding(
+        main,
         cause=cause,
         seen=told,
         remedy=Remedy(
@@ -145,9 +146,6 @@ def _finding(
             f"needed, set https_proxy.{alone}",
             [f"WANDB_MODE=offline {command}", *_reach(logger)],
         ),
-        node=main.node,
-        rank=main.rank,
-        pid=main.pid,
         onset_s=case.stall.since if case.stall is not None else None,
         where=where,
         subject=Subject("logger", "wandb"),

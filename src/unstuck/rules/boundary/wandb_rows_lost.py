@@ -39,16 +39,17 @@ def check(case: Case) -> Iterator[Finding]:
     for main in case.mains:
         for logger in main.loggers:
             if logger.mode != "disabled" and logger.lost >= max(LOST, SHARE * logger.uncommitted):
-                yield _finding(main, logger)
+                yield _finding(case, main, logger)
                 return
 
 
-def _finding(main: Process, logger: Logger) -> Finding:
+def _finding(case: Case, main: Process, logger: Logger) -> Finding:
     calls = [one for one in main.calls if one.name == "wandb.log"]
     where = logger.lost_at
     spot = f" at {short(where)}" if where is not None else ""
     who = f"Rank {main.rank}" if main.rank is not None else "The run"
-    return Finding(
+    return case.finding(
+        main,
         cause=f"{who} has lost {many(logger.lost, 'logged value')}: run.log{spot} is called with commit=False and "
         "without a step, so each value takes the place of the one before, and only the last is stored.",
         seen=[
@@ -61,9 +62,6 @@ def _finding(main: Process, logger: Logger) -> Finding:
             f"wait for an upload{_cost(calls)}. Where several calls make up one row, pass the same step= to each, or "
             "commit=False to all but the last."
         ),
-        node=main.node,
-        rank=main.rank,
-        pid=main.pid,
         where=where,
         subject=Subject("logger", "wandb"),
     )

@@ -62,7 +62,7 @@ def check(case: Case) -> Iterator[Finding]:
         return
     for odd in (_nulls(column), _blanks(column), _one_file(column)):
         if odd is not None:
-            yield _finding(column, odd)
+            yield _finding(case, column, odd)
             return
 
 
@@ -88,12 +88,12 @@ def _one_file(column: Column) -> Odd | None:
     return Odd(parts, count, "blank, all in the same files: nothing is left of these to train on")
 
 
-def _finding(column: Column, odd: Odd) -> Finding:
+def _finding(case: Case, column: Column, odd: Odd) -> Finding:
     parts = sorted(odd.parts, key=lambda one: one[1].nulls + one[1].blanks, reverse=True)
     worst = parts[0][0]
     where = base(worst.path) if len(parts) == 1 else f"{base(worst.path)} and {many(len(parts) - 1, 'other file')}"
     are = "is" if odd.texts == 1 else "are"
-    return Finding(
+    return case.finding(
         cause=f"{odd.texts:,} of {many(column.documents, 'document')} in column {printable(column.name)} "
         f"({percent(odd.texts / column.documents)}, in {where}) {are} {odd.why}.",
         seen=[_line(file, texts) for file, texts in parts[:LINES]]

@@ -43,13 +43,13 @@ def check(case: Case) -> Iterator[Finding]:
     tokens = column.characters / (column.documents - column.nulls) / CHARACTERS
     documents = round(wanted / tokens)
     if tokens < SHORT and documents >= MANY:
-        yield _finding(column, tokens, documents, wanted)
+        yield _finding(case, column, tokens, documents, wanted)
 
 
-def _finding(column: Column, tokens: float, documents: int, wanted: int) -> Finding:
+def _finding(case: Case, column: Column, tokens: float, documents: int, wanted: int) -> Finding:
     mean = column.characters / (column.documents - column.nulls)
     file = max(column.parts, key=lambda one: one[1].documents)[0]
-    return Finding(
+    return case.finding(
         cause=f"Documents are short, about {tokens:.0f} tokens each: a batch of {wanted:,} tokens takes about "
         f"{many(documents, 'document')}, each of which has to be read and tokenised.",
         seen=[

@@ -41,7 +41,7 @@ def check(case: Case) -> Iterator[Finding]:
         yield _within(case, found)
     copies = _copies(case)
     if copies:
-        yield _under_two_names(copies)
+        yield _under_two_names(case, copies)
 
 
 def _within(case: Case, found: list[Bad]) -> Finding:
@@ -76,13 +76,13 @@ def _copies(case: Case) -> list[list[DataFile]]:
     return copied if 2 * sum(len(files) - 1 for files in copied) <= sum(map(len, groups.values())) else []
 
 
-def _under_two_names(copies: list[list[DataFile]]) -> Finding:
+def _under_two_names(case: Case, copies: list[list[DataFile]]) -> Finding:
     first, second = copies[0][:2]
     name = printable if base(first.path) == base(second.path) else base  # the same shard in two splits
     more = sum(len(files) - 1 for files in copies) - 1
     samples = sum((one.samples or 0) for files in copies for one in files[1:])
     others = f", and so {'is' if more == 1 else 'are'} {many(more, 'more file')} of others" if more else ""
-    return Finding(
+    return case.finding(
         cause=f"{name(second.path)} is a copy of {name(first.path)}{others}: {many(samples, 'sample')} come twice.",
         seen=[
             f"{printable(files[0].path)} = {', '.join(printable(one.path) for one in files[1:4])}"

@@ -85,7 +85,7 @@ def _finding(case: Case, data: Data, found: list[Differs]) -> Finding:
     else:
         cause = f"{count:,}{of} files are not as {name} says{about}: {base(first.path)} {first.what}."
     lines = [f"{printable(one.path)} {one.what}" for one in found[:LINES]]
-    return Finding(
+    return case.finding(
         cause=cause,
         seen=[*lines, f"and {many(count - LINES, 'more file')}"] if count > LINES else lines,
         remedy=_remedy(case, data, found),

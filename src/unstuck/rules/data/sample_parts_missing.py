@@ -38,14 +38,14 @@ def check(case: Case) -> Iterator[Finding]:
         return
     damaged = incomplete(case)
     for one in archive_series(file for file in case.data.files if file.path not in damaged)[:SERIES]:
-        yield _finding(one.lacking, one.samples)
+        yield _finding(case, one.lacking, one.samples)
 
 
-def _finding(found: list[Lacking], total: int) -> Finding:
+def _finding(case: Case, found: list[Lacking], total: int) -> Finding:
     count, files = sum(one.group.samples for one in found), list({one.file.path: one.file for one in found}.values())
     parts = sorted({part for one in found for part in one.missing})
     where = base(files[0].path) if len(files) == 1 else f"{len(files)} archives"
-    return Finding(
+    return case.finding(
         cause=f"{count:,} of {many(total, 'sample')} in {folder_of(files[0].path) or '.'} lack {_dotted(parts)}, which "
         f"the other {total - count:,} have (in {where}): a loader that asks for it raises.",
         seen=list(_seen(found)),

@@ -63,7 +63,7 @@ class Odd(NamedTuple):
 def check(case: Case) -> Iterator[Finding]:
     found = [odd for series in all_series(case) if (odd := _odd(series)) is not None]
     if found:
-        yield _finding(max(found, key=lambda one: len(one.files)), len(found))
+        yield _finding(case, max(found, key=lambda one: len(one.files)), len(found))
 
 
 def _odd(series: Series) -> Odd | None:
@@ -110,12 +110,12 @@ def _differences(file: DataFile, usual: dict[str, str]) -> list[str]:
     return found
 
 
-def _finding(odd: Odd, series: int) -> Finding:
+def _finding(case: Case, odd: Odd, series: int) -> Finding:
     first, count = odd.files[0], len(odd.files)
     words = ", ".join(_differences(first, odd.usual)[:3])
     more = f" and {many(count - 1, 'other file')} differ from" if count > 1 else " differs from"
     elsewhere = f" In {series - 1} other series there are such files, too." if series > 1 else ""
-    return Finding(
+    return case.finding(
         cause=f"{base(first.path)}{more} {many(odd.like_it, 'file')} of the same series in the columns: {words}."
         f"{elsewhere}",
         seen=list(_seen(odd)),

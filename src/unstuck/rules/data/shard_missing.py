@@ -40,14 +40,14 @@ def check(case: Case) -> Iterator[Finding]:
     known = {path for one in holes for path in one.missing} | {one.path for one in absent(case)}
     named = [one for one in case.data.absent if one not in known]
     if named:
-        yield _named(named, len(case.data.files))
+        yield _named(case, named, len(case.data.files))
     if holes:
-        yield _between(holes)
+        yield _between(case, holes)
 
 
-def _named(absent: list[str], there: int) -> Finding:
+def _named(case: Case, absent: list[str], there: int) -> Finding:
     what = "A file that was asked for is" if len(absent) == 1 else f"{len(absent):,} files that were asked for are"
-    return Finding(
+    return case.finding(
         cause=f"{what} not there: {_first(absent)} ({many(there, 'file')} {'is' if there == 1 else 'are'}). A training "
         "that names it the same way raises when its turn comes.",
         seen=_names(absent),
@@ -57,11 +57,11 @@ def _named(absent: list[str], there: int) -> Finding:
     )
 
 
-def _between(holes: list[Gap]) -> Finding:
+def _between(case: Case, holes: list[Gap]) -> Finding:
     missing, first = [path for one in holes for path in one.missing], holes[0]
     there = len(first.series.files)
     are = "is" if len(missing) == 1 else f"and {many(len(missing) - 1, 'other file')} are"
-    return Finding(
+    return case.finding(
         cause=f"{_first(missing)} {are} missing from a series of {there + len(first.missing):,} files: a glob reads "
         "the others without a word, a range in a configuration raises.",
         seen=[_span(first), *_names(missing)],

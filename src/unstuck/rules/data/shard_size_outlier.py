@@ -101,7 +101,7 @@ def _finding(case: Case, found: list[Outlier]) -> Finding:
     others = f" (and {many(more, 'other file')} like it)" if more else ""
     side = "far fewer than" if one.own < one.usual else "far more than"
     mean = f"{many(len(one.series.files) - 1, 'sibling')}, which have about {_amount(one.usual, one.what)}"
-    return Finding(
+    return case.finding(
         cause=f"{base(one.file.path)}{others} has {_amount(one.own, one.what)}, {side} its {mean}, and is whole in "
         "itself.",
         seen=[f"{printable(each.file.path)}: {about(each.file)}" for each in found[:LINES]]

@@ -42,7 +42,7 @@ AGAIN = 10  # times that something was read again which had been read before and
 def check(case: Case) -> Iterator[Finding]:
     column = all_blank(case)
     if column is not None and column.documents >= LOOKED:
-        yield _ahead(column)
+        yield _ahead(case, column)
     for process in case.recording or ():
         reading = [one for one in process.sources if one.kind == "rows" and one.items]
         looked, blank = sum(one.looked for one in reading), sum(one.blank for one in reading)
@@ -50,7 +50,7 @@ def check(case: Case) -> Iterator[Finding]:
             continue
         if process.ended is not None and case.run.status == 0:
             continue
-        yield _found(process, reading, looked)
+        yield _found(case, process, reading, looked)
 
 
 def _came(process: Process) -> bool:
@@ -62,13 +62,14 @@ def _goes_round(reading: list[Source]) -> bool:
     return any(one.again >= AGAIN for one in reading)
 
 
-def _found(process: Process, reading: list[Source], looked: int) -> Finding:
+def _found(case: Case, process: Process, reading: list[Source], looked: int) -> Finding:
     name = who(process)[:1].upper() + who(process)[1:]
     known = sum(one.rows or 0 for one in process.data_files)  # those that were read again are not counted in a source
     rows, calls = max(known, sum(one.items for one in reading)), sum(one.calls.count for one in reading)
     first = process.data_files[0] if process.data_files else None
     file = f" in {many(len(process.data_files), 'file')}" if process.data_files else ""
-    return Finding(
+    return case.finding(
+        process,
         cause=f"{name} reads {many(rows, 'row')}{file} over and over at {short(reading[0].where)}, and every text that "
         "was looked at is blank: nothing is left to tokenise, and no batch ever comes.",
         seen=[
@@ -81,20 +82,16 @@ def _found(process: Process, reading: list[Source], looked: int) -> Finding:
             "that holds them. And raise an error when a pass over all files brought no document.",
             [f"python -c '{LOOK}' {quoted(first.path)}"] if first else [],
         ),
-        node=process.node,
-        rank=process.rank,
-        worker=process.worker,
-        pid=process.pid,
         onset_s=reading[0].at,
         where=reading[0].where,
         subject=Subject("file", first.path) if first else None,
     )
 
 
-def _ahead(column: Column) -> Finding:
+def _ahead(case: Case, column: Column) -> Finding:
     """Nothing runs yet."""
     files, path = column.parts, column.parts[0][0].path
-    return Finding(
+    return case.finding(
         cause=f"All {many(column.documents, 'document')} in column {printable(column.name)} of "
         f"{many(len(files), 'file')} are null or blank: a loader that drops these and reads on goes round without an "
         "end, and no batch ever comes.",

@@ -70,13 +70,11 @@ def check(case: Case) -> Iterator[Finding]:
         source, warm = _most(first.fed), warming(case, main, first)
         if _is_one_sample(first, warm):
             continue
-        yield Finding(
+        yield case.finding(
+            main,
             cause=_cause(main, first, warm),
             seen=list(_seen(case, main, first, warm)),
             remedy=_remedy(case, main, first, warm),
-            node=main.node,
-            rank=main.rank,
-            pid=main.pid,
             onset_s=first.began,
             where=source.where if source is not None else warm.where,
             subject=_subject(first),

@@ -61,13 +61,11 @@ def check(case: Case) -> Iterator[Finding]:
         where = source.where if source is not None else None
         if where is None and loader is not None:
             where = loader.reads_at if is_users(loader.reads_at) else loader.created
-        yield Finding(
+        yield case.finding(
+            main,
             cause=_cause(main, first),
             seen=list(_seen(case, main, first)),
             remedy=_remedy(case, main, first),
-            node=main.node,
-            rank=main.rank,
-            pid=main.pid,
             where=where,
             subject=Subject("loader", loader.name if loader is not None else "a generator"),
         )

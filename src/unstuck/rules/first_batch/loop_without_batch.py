@@ -96,18 +96,15 @@ def _found(case: Case, seen: Seen, frame: Frame, seconds: float) -> Finding:
     name, spot = who(seen)[:1].upper() + who(seen)[1:], f"{frame.name} ({short(where)})"
     what = f"loops endlessly in {spot}: it reads {_named(files)} over and over" if files else f"loops in {spot}: it "
     what += "" if files else "reads nothing, keeps nothing"
-    return Finding(
+    return case.finding(
+        seen,
         cause=f"{name} {what}, and no batch came in {duration(seconds)}.",
         seen=list(_seen(case, seen, rounds, files)),
         remedy=Remedy(_advice(case, seen, frame), [f"py-spy dump --pid {seen.pid} --locals"]),
-        node=seen.node,
-        rank=seen.rank,
-        worker=seen.worker,
-        pid=seen.pid,
         onset_s=case.stall.since if case.stall is not None else None,
         where=where,
         subject=Subject("file", next(iter(files))) if files else None,
-        symptom="" if files else Symptom.WAITING.value,  # a long computation looks the same, and ends
+        symptom="" if files else Symptom.WAITING.value,
     )
 
 

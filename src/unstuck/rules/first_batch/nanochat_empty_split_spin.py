@@ -106,7 +106,8 @@ def _found(case: Case, seen: Seen, frame: Frame, empty: dict[str, str]) -> Findi
     known = "is empty" if set(empty.values()) <= set(EMPTY) else "gives it nothing"
     what = f"{names} {known}" if empty else f"{names} seems to be empty"
     name = who(seen)[:1].upper() + who(seen)[1:]
-    return Finding(
+    return case.finding(
+        seen,
         cause=f"{name} goes round without an end at {short(where)} ({frame.name}): {what}, so that nothing is read and "
         "no batch ever comes. It is not tokenising.",
         seen=list(_seen(case, seen, frame, empty)),
@@ -116,10 +117,6 @@ def _found(case: Case, seen: Seen, frame: Frame, empty: dict[str, str]) -> Findi
             f"`assert {subject}, 'no files for this split'` before the loop.",
             [f"py-spy dump --pid {seen.pid} --locals"],
         ),
-        node=seen.node,
-        rank=seen.rank,
-        worker=seen.worker,
-        pid=seen.pid,
         onset_s=case.stall.since if case.stall is not None else None,
         where=where,
         subject=Subject("variable", subject),

@@ -55,14 +55,14 @@ OUTRANKED = (
 def check(case: Case) -> Iterator[Finding]:
     few = few_groups(case)
     if few is not None:
-        yield _ahead(few)
+        yield _ahead(case, few)
     for process in case.recording or ():
         opened = sum(one.files for one in process.sources)
         if opened < max(OPENED, ROUNDS * len(process.data_files)) or not process.data_files or _has_read(process):
             continue
         if process.ended is not None and case.run.status == 0:
             continue
-        yield _found(process, opened)
+        yield _found(case, process, opened)
 
 
 def _has_read(process: Process) -> bool:
@@ -70,7 +70,7 @@ def _has_read(process: Process) -> bool:
     return read or gave_batches(process) or process.optimizer_steps > 0
 
 
-def _found(process: Process, opened: int) -> Finding:
+def _found(case: Case, process: Process, opened: int) -> Finding:
     opening = next(one for one in process.sources if one.files)
     known = [one.groups for one in process.data_files if one.groups is not None]
     most = max(known, default=0)
@@ -80,7 +80,8 @@ def _found(process: Process, opened: int) -> Finding:
     dealt = ""
     if known and number is not None and most <= number:
         dealt = f" The largest has {many(most, 'row group')}, and number {number} of {of} begins at row group {number}."
-    return Finding(
+    return case.finding(
+        process,
         cause=f"{name} has opened {files} {opened:,} times at {short(opening.where)} and read no row: no row group "
         f"falls to it, so that it goes round without an end and gives no batch.{dealt}",
         seen=[
@@ -92,21 +93,17 @@ def _found(process: Process, opened: int) -> Finding:
             ),
         ],
         remedy=_remedy(process, most, of),
-        node=process.node,
-        rank=process.rank,
-        worker=process.worker,
-        pid=process.pid,
         onset_s=opening.at,
         where=opening.where,
         subject=Subject("file", process.data_files[0].path),
     )
 
 
-def _ahead(few: FewGroups) -> Finding:
+def _ahead(case: Case, few: FewGroups) -> Finding:
     """Nothing runs yet."""
     first, rows = max(few.files, key=lambda one: one.row_groups or 0), max(one.samples or 0 for one in few.files)
     idle = f"rank {few.most}" if few.most == few.ranks - 1 else f"ranks {few.most} to {few.ranks - 1}"
-    return Finding(
+    return case.finding(
         cause=f"No file has more than {many(few.most, 'row group')}, for {few.ranks} ranks: a loader that deals row "
         f"groups out by rank gives {idle} nothing, who then go round without an end while the others wait.",
         seen=[

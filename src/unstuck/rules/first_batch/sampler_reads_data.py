@@ -75,14 +75,12 @@ def _met(case: Case) -> Iterator[Finding]:
             continue
         sampler, dataset = one.frames
         where = place(sampler)
-        yield Finding(
+        yield case.finding(
+            one.main,
             cause=f"The sampler at {short(where)} reads the dataset in the main process to decide what comes next, and "
             f"nothing is trained meanwhile.",
             seen=[_calls(sampler, dataset), one.told],
             remedy=_remedy("the sampler", where),
-            node=one.main.node,
-            rank=one.main.rank,
-            pid=one.main.pid,
             where=where,
         )
 
@@ -99,13 +97,11 @@ def _recorded(case: Case) -> Iterator[Finding]:
             if drawn.frames is None and not _takes_too_long(case, main, loader):
                 continue
             where = _sampler_line(loader, drawn)
-            yield Finding(
+            yield case.finding(
+                main,
                 cause=_cause(loader, drawn, ran, where),
                 seen=list(_seen(case, main, loader, drawn)),
                 remedy=_remedy(_sampler(loader), where),
-                node=main.node,
-                rank=main.rank,
-                pid=main.pid,
                 onset_s=loader.began,
                 where=where,
                 subject=Subject("loader", loader.name),

@@ -56,15 +56,13 @@ def check(case: Case) -> Iterator[Finding]:
             ran = max(lasted(main), filling)
             if filling < LONG or filling < SHARE * ran:
                 continue
-            yield Finding(
+            yield case.finding(
+                main,
                 cause=f"{percent(filling / ran)} of the run goes into filling a shuffle buffer: {loader.name} "
                 f"reads {buffer.held:,} samples{_by(loader)} before the first batch of every pass, which takes "
                 f"{duration(loader.first_waits.mean)} each time.",
                 seen=list(_seen(loader, loads, buffer)),
                 remedy=_remedy(loader, buffer),
-                node=main.node,
-                rank=main.rank,
-                pid=main.pid,
                 onset_s=loader.began,
                 where=loader.reads_at if is_users(loader.reads_at) else loader.created,
                 subject=Subject("loader", loader.name),

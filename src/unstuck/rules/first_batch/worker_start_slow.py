@@ -71,14 +71,12 @@ def check(case: Case) -> Iterator[Finding]:
             if sum(unusual.values()) < BEYOND:
                 continue
             most = max(unusual, key=lambda name: unusual[name])
-            yield Finding(
+            yield case.finding(
+                main,
                 cause=f"The first batch had to wait {duration(found.seconds)}, {percent(found.seconds / ran)} of the "
                 f"run, for the {_workers(loader)} of {loader.name} to start: {_why(loader, found, most)}.",
                 seen=list(_seen(loader, found)),
                 remedy=_remedy(loader, most),
-                node=main.node,
-                rank=main.rank,
-                pid=main.pid,
                 onset_s=loader.began,
                 where=loader.created,
                 subject=Subject("loader", loader.name),

@@ -68,13 +68,13 @@ def check(case: Case) -> Iterator[Finding]:
         shares = [apart.one, *apart.behind]
         found = dealt(shares)
         if found is not None and _explained(found, apart):
-            yield _stuck(found, apart)
+            yield _stuck(case, found, apart)
         return
     for shares in lengths_apart(case):
         found = dealt(shares)
         lengths = [one.loader.length for one in shares]
         if found is not None and found.explains(lengths[0] or 0, lengths[-1] or 0, lengths):
-            yield _will_be(found, shares)
+            yield _will_be(case, found, shares)
             return
 
 
@@ -85,17 +85,16 @@ def _explained(found: Dealt, apart: Apart) -> bool:
     return found.explains(loader.pass_batches, max(each, default=loader.pass_batches + 1), lengths)
 
 
-def _stuck(found: Dealt, apart: Apart) -> Finding:
+def _stuck(case: Case, found: Dealt, apart: Apart) -> Finding:
     one, first = apart.one, apart.first
     died = all(each.stand.death is not None for each in apart.behind)
     waits = f"waited for it in {first.stand.spot}, and died there" if died else f"waits for it in {first.stand.spot}"
-    return Finding(
+    return case.finding(
+        one.stand,
         cause=f"{_uneven(found)}. Rank {one.rank} is done after {_had(one)}, rank {first.rank} has more and {waits}.",
         seen=[*_seen(found, [one, *apart.behind]), *told(apart.stands)],
         remedy=_remedy(found, one),
-        node=one.stand.node,
         rank=one.rank,
-        pid=one.stand.pid,
         onset_s=one.newest.ended if one.newest is not None else None,
         where=found.buckets[0].where or one.loader.created,
         subject=Subject("loader", one.loader.name),
@@ -108,16 +107,15 @@ def _had(one: Share) -> str:
     return f"{each} in each of its {one.loader.passes:,} passes" if one.loader.passes > 1 else each
 
 
-def _will_be(found: Dealt, shares: list[Share]) -> Finding:
+def _will_be(case: Case, found: Dealt, shares: list[Share]) -> Finding:
     first = shares[0]
-    return Finding(
+    return case.finding(
+        first.stand,
         cause=f"{_uneven(found)}. Rank {first.rank} will be done after {first.loader.length:,} batches, and the rest "
         "will wait for it in backward, unless all leave the loop before.",
         seen=list(_seen(found, shares)),
         remedy=_remedy(found, first),
-        node=first.stand.node,
         rank=first.rank,
-        pid=first.stand.pid,
         where=found.buckets[0].where or first.loader.created,
         subject=Subject("loader", first.loader.name),
         symptom=Symptom.WRONG.value,

@@ -63,7 +63,7 @@ def check(case: Case) -> Iterator[Finding]:
     lonely = alone_in_hook(case)
     stuck = hung_hook(case) if lonely is None else None
     if lonely is not None:
-        yield _alone(*lonely)
+        yield _alone(case, *lonely)
     elif stuck is not None:
         yield _stands(case, stuck)
     else:
@@ -78,15 +78,13 @@ def _slow(case: Case) -> Iterator[Finding]:
         owner, hook = hook_words(one.part.name)
         share = one.part.seconds / max(lasted(one.main), 1e-9)
         when = "Between two epochs" if one.boundaries > one.part.seconds / 2 else "In the middle of its epochs"
-        yield Finding(
+        yield case.finding(
+            one.main,
             cause=f"{when} {_training(one.main)} waits {duration(one.each)} for {_whose(one.main, owner)}.{hook}"
             f"{_at(one.part.where)}: {duration(one.part.seconds)} in {many(one.part.count, 'call')}, "
             f"{percent(share)} of the run.",
             seen=list(_seen(case, one, found)),
             remedy=_less_often(one, hook, share),
-            node=one.main.node,
-            rank=one.main.rank,
-            pid=one.main.pid,
             onset_s=one.loader.boundaries[0].at if one.loader.boundaries else None,
             where=one.part.where,
             subject=Subject("callback", owner),
@@ -125,7 +123,8 @@ def _stands(case: Case, one: HungHook) -> Finding:
     where = place(frame) or one.call.where
     longest = one.call.timing.longest
     before = f"; before, it took {duration(longest)} at most" if one.call.timing.count else ""
-    return Finding(
+    return case.finding(
+        one.main,
         cause=f"{who(one.main)[:1].upper()}{who(one.main)[1:]} has been in {_whose(one.main, owner)}.{hook}"
         f"{_at(where)} for {duration(one.seconds)}, does nothing there, and does not come back.",
         seen=[f"{one.call.name} was entered {duration(one.seconds)} before the look at it{before}"],
@@ -134,9 +133,6 @@ def _stands(case: Case, one: HungHook) -> Finding:
             "silence into an error.",
             [f"py-spy dump --pid {one.seen.pid} --locals"],
         ),
-        node=one.main.node,
-        rank=one.main.rank,
-        pid=one.main.pid,
         onset_s=case.stall.since if case.stall is not None else one.call.since,
         where=where,
         subject=Subject("callback", owner),
@@ -144,14 +140,15 @@ def _stands(case: Case, one: HungHook) -> Finding:
     )
 
 
-def _alone(found: Alone, call: Call) -> Finding:
+def _alone(case: Case, found: Alone, call: Call) -> Finding:
     owner, hook = hook_words(call.name)
     first, main = found.parting.first, found.who.process
     died = any(one.death is not None for one in found.stands)
     spot = f" at {short(first.where)}" if first.where is not None else ""
     others = listed(found.parting.others)
     whose = _whose(main, owner) if main is not None else owner
-    return Finding(
+    return case.finding(
+        found.who,
         cause=f"In {whose}.{hook}, {listed(found.parting.ranks)} called {found.call}{spot} and "
         f"{'waited' if died else 'waits'} for {others}, which never called it and went on.",
         seen=[
@@ -163,9 +160,6 @@ def _alone(found: Alone, call: Call) -> Finding:
             f"{listed(found.parting.ranks)} meet{'s' * (len(found.parting.ranks) == 1)}: {hook} has to make it on all "
             f"ranks. Keep only the work of one rank under {_condition(main)}."
         ),
-        node=found.who.node,
-        rank=found.who.rank,
-        pid=found.who.pid,
         onset_s=first.at,
         where=first.where or call.where,
         subject=Subject("callback", owner),

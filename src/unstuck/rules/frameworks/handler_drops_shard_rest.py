@@ -86,15 +86,12 @@ def _finding(case: Case, met: list[Met], came_of_it: Trouble | None) -> Finding:
     amount = f", about {many(sum(lost), 'sample')}{_share(case, first, lost)}" if all(lost) else ""
     then = f"; {came_of_it.text}" if came_of_it is not None else ""
     stops = ", and every shard after it" if error.list_lost else ""
-    return Finding(
+    return case.finding(
+        first.process,
         cause=f"{each}, and {error.handler} went on: the rest of {'it' if len(shards) == 1 else 'them'}{stops} is left "
         f"out in silence{amount}{then}.",
         seen=list(_seen(case, met)),
         remedy=_remedy(met),
-        node=first.process.node,
-        rank=first.main.rank,
-        worker=first.process.worker,
-        pid=first.process.pid,
         onset_s=error.at,
         where=first.shards.where or (first.loader.created if first.loader is not None else None),
         subject=Subject("shard", error.path),

@@ -57,7 +57,7 @@ class Made(NamedTuple):
 @rule(explains=Symptom.SLOW, certainty=Certainty.CERTAIN, needs=("recording",), outranks=("dataloader-bound",))
 def check(case: Case) -> Iterator[Finding]:
     of_loaders = [_of_loader(case, main, loader) for main in case.mains for loader in main.loaders]
-    yield from each_once([*of_loaders, *(_of_main(main) for main in case.mains)])
+    yield from each_once([*of_loaders, *(_of_main(case, main) for main in case.mains)])
 
 
 def _of_loader(case: Case, main: Process, loader: Loader) -> Finding | None:
@@ -73,6 +73,7 @@ def _of_loader(case: Case, main: Process, loader: Loader) -> Finding | None:
     share, made = reads.total / fetched, _made(main)
     name = loader.name
     return _found(
+        case,
         main,
         made,
         f"{name[:1].upper()}{name[1:]} reads its rows one by one through a list of indices{_left(made)}: that takes "
@@ -90,7 +91,7 @@ def _of_loader(case: Case, main: Process, loader: Loader) -> Finding | None:
     )
 
 
-def _of_main(main: Process) -> Finding | None:
+def _of_main(case: Case, main: Process) -> Finding | None:
     """In a loop over the dataset itself, or in `map`."""
     reads = [one for one in main.calls if (one.what, one.name) == (ROWS, READING)]
     worst = max(reads, key=lambda one: one.timing.total, default=None)
@@ -98,6 +99,7 @@ def _of_main(main: Process) -> Finding | None:
         return None
     made = _made(main)
     return _found(
+        case,
         main,
         made,
         f"The rows that are read at {short(worst.where)} come one by one through a list of indices{_left(made)}: that "
@@ -118,18 +120,16 @@ def _in_words(timing: Timing) -> str:
     return f"{duration(timing.total)} in all, the longest stretch {duration(timing.longest)}"
 
 
-def _found(
+def _found(case: Case,
     main: Process, made: Made | None, cause: str, seen: list[str], remedy: Remedy, subject: Subject,
     where: Place | None = None, certainty: str = "", lost: float | None = None,
 ) -> Finding:  # fmt: skip
     told = [] if made is None or made.where is None else [f"the list of indices is left by {made.method}"]
-    return Finding(
+    return case.finding(
+        main,
         cause=cause,
         seen=[*seen, *(f"{one} at {made.where.file}:{made.where.line}" for one in told if made and made.where)],
         remedy=remedy,
-        node=main.node,
-        rank=main.rank,
-        pid=main.pid,
         where=made.where if made is not None and made.where is not None else where,
         subject=subject,
         certainty=certainty,

@@ -74,16 +74,15 @@ def _found(case: Case, apart: Apart, streams: dict[int, Shards]) -> Finding:
     died = all(one.stand.death is not None for one in apart.behind)
     alone = len(apart.behind) == 1
     waits = "waited" if died else "waits" if alone else "wait"
-    return Finding(
+    return case.finding(
+        few.stand,
         cause=f"The streams of {few.loader.name}, shared out by {streams[few.rank].splitter}, are of different "
         f"lengths: rank {few.rank} had {_batches(few.loader)}{_went(few)}; {listed(one.rank for one in apart.behind)} "
         f"{'has' if alone else 'have'} batch {apart.batch:,} and {waits} for it in {first.stand.spot}"
         f"{', and died there' if died else ''}.",
         seen=[*told(apart.stands), *_seen(case, apart, streams)],
         remedy=_remedy(apart),
-        node=few.stand.node,
         rank=few.rank,
-        pid=few.stand.pid,
         onset_s=few.newest.ended if few.newest is not None else None,
         where=few.loader.created,
         subject=Subject("loader", few.loader.name),

@@ -77,7 +77,7 @@ def check(case: Case) -> Iterator[Finding]:
     for kind in (_opening, _reading, _decoding):
         loss = kind(case, left)
         if loss is not None:
-            yield _finding(loss)
+            yield _finding(case, loss)
             return
 
 
@@ -140,17 +140,14 @@ def _enough(case: Case, met: list[Met], what: str, counts: tuple[int, int], leas
     return Loss(met, what, count, max(among, count), came_of_it)
 
 
-def _finding(loss: Loss) -> Finding:
+def _finding(case: Case, loss: Loss) -> Finding:
     first = loss.met[0]
     then = f"; {loss.came_of_it.text}" if loss.came_of_it is not None else ""
-    return Finding(
+    return case.finding(
+        first.process,
         cause=f"{_cause(loss)}{then}.",
         seen=list(_seen(loss)),
         remedy=_remedy(loss),
-        node=first.process.node,
-        rank=first.main.rank,
-        worker=first.process.worker,
-        pid=first.process.pid,
         onset_s=first.error.at,
         where=first.shards.where or (first.loader.created if first.loader is not None else None),
         subject=Subject("shard" if loss.what == "shard" else "file", first.error.path or loader_of(first)),

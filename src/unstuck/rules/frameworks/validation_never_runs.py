@@ -43,10 +43,10 @@ from ..rule import rule
     foretells=True,
 )
 def check(case: Case) -> Iterator[Finding]:
-    yield from each_once(_judge(main, one) for main in case.mains for one in main.frameworks)
+    yield from each_once(_judge(case, main, one) for main in case.mains for one in main.frameworks)
 
 
-def _judge(main: Process, one: Framework) -> Finding | None:
+def _judge(case: Case, main: Process, one: Framework) -> Finding | None:
     if not one.missed or one.delivered is None or not _after(one):
         return None
     loader = _loader(main, one)
@@ -55,13 +55,11 @@ def _judge(main: Process, one: Framework) -> Finding | None:
     told = f"was told that {name} has {one.announced or 0:,} batches and validates after number {after}, but only"
     if one.announced is None:
         told = f"validates after batch {after} of an epoch (val_check_interval), but an epoch has only"
-    return Finding(
+    return case.finding(
+        main,
         cause=f"{_how_often(one)}: {one.name} {told} {one.delivered:,}{' come' if one.announced is not None else ''}.",
         seen=list(_seen(main, one, loader)),
         remedy=_remedy(one, loader),
-        node=main.node,
-        rank=main.rank,
-        pid=main.pid,
         where=loader.reads_at if loader is not None and is_users(loader.reads_at) else one.where,
         subject=Subject("loader", name),
     )

@@ -147,13 +147,11 @@ def _nothing(one: Empty, empty: list[Empty]) -> str:
 
 
 def _finding(case: Case, one: Empty, cause: str, stands: list[str], symptom: Symptom) -> Finding:
-    return Finding(
+    return case.finding(
+        one.main,
         cause=cause,
         seen=[*stands, *_seen(case, one)],
         remedy=_remedy(one),
-        node=one.main.node,
-        rank=one.main.rank,
-        pid=one.main.pid,
         onset_s=next((each.ended for each in one.main.phases if each.loader == one.loader.number), None),
         where=one.shards.where or one.loader.created,
         subject=Subject("loader", one.loader.name),

@@ -57,21 +57,18 @@ RAISES = "check_empty"
 def check(case: Case) -> Iterator[Finding]:
     few = too_few(case, ARCHIVES)
     if few is not None:
-        yield _ahead(few)
+        yield _ahead(case, few)
     found = refused(case, RAISES)
     if found is None or found.shards is None or found.shards.mine != 0 or found.shards.opened:
         return
     one, shards = found.raised, found.shards
     ranks, workers = crew_size(one.main, one.loader)
-    yield Finding(
+    yield case.finding(
+        one.process,
         cause=f"{_total(shards)} for {_crew(ranks, workers)}{_made(shards)}: none was left for {one.by}, and "
         "webdataset's empty_check makes that an error.",
         seen=list(_seen(case, found)),
         remedy=_remedy(shards, ranks, workers, one.loader),
-        node=one.process.node,
-        rank=one.main.rank,
-        worker=one.process.worker,
-        pid=one.process.pid,
         onset_s=one.failure.at,
         where=shards.where or (one.loader.created if one.loader is not None else None),
         subject=Subject("loader", one.loader.name) if one.loader is not None else None,
@@ -129,11 +126,11 @@ def _ways(ranks: int, workers: int, fewer: str) -> Remedy:
     return Remedy(f"{text[:1].upper()}{text[1:]}. empty_check=False would only hide it: workers without shards idle.")
 
 
-def _ahead(few: TooFew) -> Finding:
+def _ahead(case: Case, few: TooFew) -> Finding:
     """Nothing runs yet."""
     count, most = len(few.files), len(few.files) // few.ranks
     fewer = f"set num_workers={most}" if few.workers > 1 and most else ""
-    return Finding(
+    return case.finding(
         cause=f"There {'is' if count == 1 else 'are'} only {many(count, 'shard')} for {_crew(few.ranks, few.workers)}: "
         f"{many(few.idle, 'process')} of {few.readers} {'gets' if few.idle == 1 else 'get'} none, and webdataset's "
         "empty_check makes that an error.",

@@ -57,35 +57,33 @@ def check(case: Case) -> Iterator[Finding]:
     found = refused(case, RAISES)
     if found is None:
         same = same_on_ranks(case)
-        yield from [_same(same)] if same is not None else []
+        yield from [_same(case, same)] if same is not None else []
         return
     one, shards = found.raised, found.shards
     ranks, _ = crew_size(one.main, one.loader)
     where = shards.where if shards is not None else None
     made = f" ({short(where)})" if where is not None else ""
     over = f"the {ranks} ranks" if ranks > 1 else "several ranks"
-    yield Finding(
+    yield case.finding(
+        one.process,
         cause=f"The WebDataset{made} has no nodesplitter: it was not told how to share its {_count(found)} out over "
         f"{over}, and raises instead of giving all of them the same.",
         seen=list(_seen(found)),
         remedy=_remedy(found),
-        node=one.process.node,
-        rank=one.main.rank,
-        worker=one.process.worker,
-        pid=one.process.pid,
         onset_s=one.failure.at,
         where=where or (one.loader.created if one.loader is not None else None),
         subject=Subject("loader", one.loader.name) if one.loader is not None else None,
     )
 
 
-def _same(one: Same) -> Finding:
+def _same(case: Case, one: Same) -> Finding:
     ranks, shards = listed(each.rank or 0 for each in one.mains), one.shards
     made = f" ({short(shards.where)})" if shards.where is not None else ""
     why = f"the pipeline{made} does not share its {many(shards.total or 0, 'shard')} out over the ranks"
     if shards.splitter == SPLIT:
         why = f"{SPLIT} of the pipeline{made} shares nothing out, because the processes that read know of no other rank"
-    return Finding(
+    return case.finding(
+        one.mains[0],
         cause=f"{ranks[:1].upper()}{ranks[1:]} train on the same samples in the same order: {why}.",
         seen=[
             f"the first {many(one.batches, 'batch')} of these ranks have the same content",
@@ -93,9 +91,6 @@ def _same(one: Same) -> Finding:
             + (f"; the dataset was made at {line(shards.where)}" if shards.where is not None else ""),
         ],
         remedy=_share_out(one),
-        node=one.mains[0].node,
-        rank=one.mains[0].rank,
-        pid=one.mains[0].pid,
         where=shards.where or one.loader.created,
         subject=Subject("loader", one.loader.name),
         symptom=Symptom.WRONG.value,

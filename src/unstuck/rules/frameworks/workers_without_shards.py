@@ -52,7 +52,7 @@ SHOWN = 8  # workers that are named one by one
 def check(case: Case) -> Iterator[Finding]:
     few = too_few(case, TABLES)
     if few is not None:
-        yield _ahead(few)
+        yield _ahead(case, few)
     yield from each_once(_judge(case, main, loader) for main in case.mains for loader in main.loaders)
 
 
@@ -62,17 +62,14 @@ def _judge(case: Case, main: Process, loader: Loader) -> Finding | None:
     if crew is None or not waiting(loader).matters or (gpu.busy or 0.0) >= GPU_BUSY:
         return None
     first, count = crew.idle[0], len(crew.idle)
-    return Finding(
+    return case.finding(
+        first,
         cause=f"{count} of the {len(crew.workers)} workers of {loader.name} {'has' if count == 1 else 'have'} "
         f"nothing to do: the stream has only {many(_shards(crew), 'shard')}{_of_rank(crew)}, and a worker takes whole "
         f"ones. The loop waits for data {percent(waiting(loader).share)} of the time.",
         seen=[*_seen(case, crew), *gpu.words],
         remedy=_remedy(case, crew),
         certainty=gpu.certainty,
-        node=main.node,
-        rank=main.rank,
-        worker=first.worker,
-        pid=first.pid,
         onset_s=loader.began,
         where=loader.created,
         subject=Subject("loader", loader.name),
@@ -134,11 +131,11 @@ def _more(crew: ShardlessCrew, wanted: int) -> str:
     return f"Split the data into {wanted:,} files or more, or try dataset.reshard(), which takes Parquet by row groups"
 
 
-def _ahead(few: TooFew) -> Finding:
+def _ahead(case: Case, few: TooFew) -> Finding:
     """Nothing runs yet."""
     count, ranks = len(few.files), f"{few.ranks} ranks with " if few.ranks > 1 else ""
     crew = f"{ranks}{many(few.workers, 'worker')}{' each' if ranks else ''}"
-    return Finding(
+    return case.finding(
         cause=f"There {'is' if count == 1 else 'are'} only {many(count, 'file')} for {crew}: where every worker gets "
         f"whole files of its own, {few.idle} of {few.readers} {'has' if few.idle == 1 else 'have'} nothing to do.",
         seen=[f"{many(count, 'file')}: {', '.join(printable(one.path) for one in few.files[:4])}{', …' * (count > 4)}"],

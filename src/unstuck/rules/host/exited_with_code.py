@@ -45,7 +45,7 @@ def check(case: Case) -> Iterator[Finding]:
     ends = [seen.at for seen in case.exits or () if case.is_command(seen.node, seen.pid)]
     killed = SHELL < status <= SHELL + LAST_SIGNAL
     signal = f": a program in it was killed ({signal_name(SHELL - status)})" if killed else ""
-    yield Finding(
+    yield case.finding(
         cause=f"The command exited with code {status}{signal}.",
         seen=list(_seen(case, ends)),
         remedy=Remedy(

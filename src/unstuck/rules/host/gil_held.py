@@ -66,18 +66,15 @@ def _found(case: Case, one: Held) -> Finding:
         cause = f"thread {_thread(one)} of {who(seen)} {how} in {inside}{at} and keeps the GIL; the main thread has "
         cause += f"waited for it for {duration(one.seconds)}."
     cause = cause[:1].upper() + cause[1:]
-    return Finding(
+    return case.finding(
+        seen,
         cause=cause,
         seen=list(_seen(case, one)),
         remedy=_remedy(one, inside, where),
-        node=seen.node,
-        rank=seen.rank,
-        worker=seen.worker,
-        pid=seen.pid,
         onset_s=case.stall.since if case.stall is not None else None,
         where=where,
         subject=Subject("thread", _thread(one)),
-        symptom=Symptom.WAITING.value if one.is_main and one.spins else "",  # a computation may still end
+        symptom=Symptom.WAITING.value if one.is_main and one.spins else "",
     )
 
 

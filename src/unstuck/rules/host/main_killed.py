@@ -48,7 +48,8 @@ def check(case: Case) -> Iterator[Finding]:
             told.insert(0, f"native code crashed while it was at {line(place)} in {place.function}")
         name, where = _name(case, process), f" at {short(place)}" if place is not None else ""
         verb = "was killed" if seen.status == SIGKILL else "crashed"
-        yield Finding(
+        yield case.finding(
+            process,
             cause=f"{name[:1].upper()}{name[1:]} {verb} ({signal_name(seen.status)}){where}.",
             seen=[
                 f"{name} ended by {signal_name(seen.status)} after {duration(seen.at)}",
@@ -56,9 +57,6 @@ def check(case: Case) -> Iterator[Finding]:
                 *told,
             ],
             remedy=_remedy(seen.status, place),
-            node=process.node,
-            rank=process.rank,
-            pid=process.pid,
             onset_s=seen.at,
             where=place,
         )

@@ -66,7 +66,7 @@ def check(case: Case) -> Iterator[Finding]:
         return
     saved = covered(case, stop.at)
     name = f"by {signal_name(-stop.signal)}" if stop.signal else "without a last word"
-    yield Finding(
+    yield case.finding(
         cause=f"The run was stopped {name} {duration(stop.at)} after its start{_limit(case, stop)}"
         f"{checkpoint(case, saved)}.",
         seen=list(_seen(case, stop, saved)),

@@ -42,13 +42,11 @@ def check(case: Case) -> Iterator[Finding]:
         if failure is None:
             continue
         place = user_line(failure)
-        yield Finding(
+        yield case.finding(
+            process,
             cause=_cause(process, failure),
             seen=list(_seen(process, len(ranks))),
             remedy=_remedy(case, process, failure),
-            node=process.node,
-            rank=process.rank,
-            pid=process.pid,
             onset_s=failure.at,
             where=place,
             subject=None if failure.index is None else Subject("sample", str(failure.index)),

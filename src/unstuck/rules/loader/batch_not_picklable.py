@@ -115,14 +115,11 @@ def _counts(main: Process, loader: Loader, one: Failure) -> bool:
 def _finding(case: Case, lost: Lost) -> Finding:
     failure, loader = lost.failure, lost.loader
     ended = lost.ended is not None and lost.ended.message.startswith(TIMED_OUT)
-    return Finding(
+    return case.finding(
+        lost.worker,
         cause=_cause(lost, timed_out=ended),
         seen=list(_seen(case, lost)),
         remedy=_remedy(failure, loader),
-        node=lost.worker.node,
-        rank=lost.main.rank,
-        worker=lost.worker.worker,
-        pid=lost.worker.pid,
         onset_s=failure.at,
         where=failure.culprit or loader.created,
         subject=Subject("batch" if failure.batch is not None else "sample", str(_number(failure))),

@@ -63,14 +63,11 @@ def check(case: Case) -> Iterator[Finding]:
     for one in [found for found in raised(case) if _unequal(found.failure)][:1]:
         kinds = _kinds(one.failure)
         odd = _odd(kinds)
-        yield Finding(
+        yield case.finding(
+            one.process,
             cause=f"Samples of one batch cannot be stacked: {_difference(one.failure, kinds)}",
             seen=list(_seen(one, kinds)),
             remedy=_remedy(one, kinds, odd),
-            node=one.process.node,
-            rank=one.process.rank,
-            worker=one.process.worker,
-            pid=one.process.pid,
             onset_s=one.failure.at,
             where=_where(one),
             subject=Subject("sample", odd[0]) if odd and _indexed(one.failure) else None,

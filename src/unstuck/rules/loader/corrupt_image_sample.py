@@ -53,14 +53,11 @@ def check(case: Case) -> Iterator[Finding]:
     for one in refused:
         failure, path, place = one.failure, path_of(one.failure), user_line(one.failure)
         spot = f" at {short(place)}" if place is not None else ""
-        yield Finding(
+        yield case.finding(
+            one.process,
             cause=f"{_what(failure, path)} {_verdict(failure)}{spot}: {_message(failure)}",
             seen=[*_seen(one), *_of_file(case, path)],
             remedy=_remedy(one, path),
-            node=one.process.node,
-            rank=one.process.rank,
-            worker=one.process.worker,
-            pid=one.process.pid,
             onset_s=failure.at,
             where=place,
             subject=_subject(failure, path),

@@ -65,14 +65,12 @@ def check(case: Case) -> Iterator[Finding]:
         since = _since(case, main, found)
         if not _others_idle(found, since):
             continue
-        yield Finding(
+        yield case.finding(
+            main,
             cause=f"{_who(found, loader)} may run on {_on(found)} only, though there are {int(found.most)}: "
             f"{_waits(found, loader)}. {_how(case, main, loader, since)}",
             seen=list(_seen(main, loader, found)),
             remedy=_remedy(case, main, loader, found, since),
-            node=main.node,
-            rank=main.rank,
-            pid=main.pid,
             where=loader.created,
             subject=Subject("loader", loader.name),
         )

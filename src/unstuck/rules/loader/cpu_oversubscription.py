@@ -62,15 +62,13 @@ def check(case: Case) -> Iterator[Finding]:
             mine = any(one.process.pid in loader.pids for one in crowd.workers)
             if main.node != crowd.host.node or not mine or not holds_up(case, loader):
                 continue
-            yield Finding(
+            yield case.finding(
+                main,
                 cause=f"{many(_threads(crowd), 'thread')} of {many(len(crowd.workers), 'worker')} compute on "
                 f"{many(cpus, 'processor')}: each worker of {loader.name} has a pool of threads of its own, "
                 "and they take the processors from each other.",
                 seen=list(_seen(crowd, loader, cpus)),
                 remedy=_remedy(case, loader),
-                node=main.node,
-                rank=main.rank,
-                pid=main.pid,
                 where=loader.created,
                 subject=Subject("loader", loader.name),
             )

@@ -45,15 +45,12 @@ CARRIED = re.compile(r"in DataLoader worker process (\d+)")
 def check(case: Case) -> Iterator[Finding]:
     for one in [one for one in fatal(case) if TEXT.search(one.failure.message)][:1]:
         place = _place(one.failure)
-        yield Finding(
+        yield case.finding(
+            one.process,
             cause=f"{_device(one.failure)} is used in {_whom(one)}{f' at {short(place)}' if place else ''}. That "
             "process was forked from one that uses it, and cannot.",
             seen=list(_seen(one, place)),
             remedy=_remedy(one, place),
-            node=one.process.node,
-            rank=one.process.rank,
-            worker=one.process.worker,
-            pid=one.process.pid,
             onset_s=one.failure.at,
             where=place,
             subject=Subject("loader", one.loader.name) if one.loader is not None else None,

@@ -57,14 +57,11 @@ def check(case: Case) -> Iterator[Finding]:
         loader = owner.loader if owner is not None else main.newest_loader
         place, wanted, instead = _asked(failure)
         spot = f" at {short(place)}" if place is not None else ""
-        yield Finding(
+        yield case.finding(
+            process,
             cause=f"{_name(process)} wanted {wanted}{spot}, and a worker may have no processes of its own.",
             seen=list(_seen(failure, place, loader)),
             remedy=_remedy(wanted, instead, loader),
-            node=process.node,
-            rank=process.rank,
-            worker=process.worker,
-            pid=process.pid,
             onset_s=failure.at,
             where=place,
             subject=None if failure.index is None else Subject("sample", str(failure.index)),

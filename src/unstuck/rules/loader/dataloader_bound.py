@@ -87,7 +87,8 @@ def _recorded(case: Case) -> Iterator[Finding]:
             continue  # more workers would take more memory: that there was too little comes first
         fetching, space = fetching_of(case, main, loader), room(case, main, loader)
         parts = _spread(case, main, loader, fetching)
-        yield Finding(
+        yield case.finding(
+            main,
             cause=f"Training waits for data {percent(loop.share)} of the time: {_why(loader, fetching, space, parts)}",
             seen=[
                 *_seen(loader, fetching, parts),
@@ -97,9 +98,6 @@ def _recorded(case: Case) -> Iterator[Finding]:
             ],
             remedy=_remedy(loader, fetching, space, parts),
             certainty=gpu.certainty,
-            node=main.node,
-            rank=main.rank,
-            pid=main.pid,
             where=loader.reads_at if is_users(loader.reads_at) else loader.created,
             subject=Subject("loader", loader.name),
         )
@@ -208,14 +206,12 @@ def _sampled(case: Case) -> Iterator[Finding]:
         if loop.looked < SAMPLED or loop.waiting < SHARE or not loop.gets_on or not _at_work(loop):
             continue
         most = loop.line if loop.idle < IDLE else None
-        yield Finding(
+        yield case.finding(
+            loop.main,
             cause=f"The loop at {short(loop.at)}{_of_rank(loop)} waits for data {percent(loop.waiting)} of the time: "
             f"{_sampled_why(loop)}",
             seen=list(_samples(loop)),
             remedy=_sampled_remedy(case, loop),
-            node=loop.main.node,
-            rank=loop.main.rank,
-            pid=loop.main.pid,
             where=most.where if most is not None else loop.at,
         )
 

@@ -46,11 +46,13 @@ def check(case: Case) -> Iterator[Finding]:
             (worker, one) for worker in case.workers_of(process, loader) for one in worker.fetching if one.now in INSIDE
         ]
         straggler = min(busy, key=lambda one: one[1].now_since, default=None)
-        yield _finding(process, failure, straggler, loader.timeout)
+        yield _finding(case, process, failure, straggler, loader.timeout)
         return
 
 
-def _finding(process: Process, failure: Failure, straggler: tuple[Process, Fetching] | None, limit: float) -> Finding:
+def _finding(
+    case: Case, process: Process, failure: Failure, straggler: tuple[Process, Fetching] | None, limit: float
+) -> Finding:
     seen = [said(failure)]
     sample = None
     if straggler is None:
@@ -70,15 +72,14 @@ def _finding(process: Process, failure: Failure, straggler: tuple[Process, Fetch
                 f"its {usual.count:,} samples before took {duration(usual.p50)} (half of them) to "
                 f"{duration(usual.longest)} (the longest)"
             )
-    return Finding(
+    return case.finding(
+        process,
         cause=cause,
         seen=seen,
         remedy=Remedy(
             "See how long that sample takes alone. If it only is slow, raise DataLoader(timeout=...); if it never "
             "ends, give its reader a time limit."
         ),
-        node=process.node,
-        rank=process.rank,
         worker=straggler[0].worker if straggler else None,
         pid=straggler[0].pid if straggler else process.pid,
         onset_s=failure.at,

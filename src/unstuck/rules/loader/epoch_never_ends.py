@@ -49,7 +49,8 @@ def check(case: Case) -> Iterator[Finding]:
         most = announced * max(loader.num_workers, 1) if loader.iterable else announced
         if loader.pass_batches <= most * MORE or _left_before(loader, most):
             continue
-        yield Finding(
+        yield case.finding(
+            process,
             cause=f"The epoch does not end: {loader.name} announces {many(announced, 'batch')}, and this pass "
             f"gave {loader.pass_batches:,}.",
             seen=[
@@ -61,9 +62,6 @@ def check(case: Case) -> Iterator[Finding]:
                 "Give the epoch an end: itertools.islice(loader, n), loader.with_epoch(n) with webdataset, or the "
                 "framework's max_steps or limit_train_batches.",
             ),
-            node=process.node,
-            rank=process.rank,
-            pid=process.pid,
             where=loader.reads_at or loader.created,
         )
         return

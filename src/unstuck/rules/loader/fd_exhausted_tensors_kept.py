@@ -52,14 +52,11 @@ def check(case: Case) -> Iterator[Finding]:
     for one in [one for one in ran_out(case) if spent_on(one.failure) == SHARED][:1]:
         tensors = _tensors(case, one)
         why = _why(one, tensors)
-        yield Finding(
+        yield case.finding(
+            one.process,
             cause=_cause(one, tensors, why),
             seen=list(_seen(case, one, tensors)),
             remedy=_remedy(one, tensors, why),
-            node=one.process.node,
-            rank=one.process.rank,
-            worker=one.process.worker,
-            pid=one.process.pid,
             onset_s=one.failure.at,
             where=_loop(one) or (one.loader.created if one.loader is not None else None),
             subject=Subject("loader", one.loader.name) if one.loader is not None else None,

@@ -43,14 +43,11 @@ def check(case: Case) -> Iterator[Finding]:
     leaks = [one for one in ran_out(case) if spent_on(one.failure) in OPENED and _fetches(one)]
     for one in sorted(leaks, key=lambda one: not is_users(user_line(one.failure)))[:1]:
         files = _files(case, one)
-        yield Finding(
+        yield case.finding(
+            one.process,
             cause=_cause(one),
             seen=list(_seen(case, one, files)),
             remedy=_remedy(one),
-            node=one.process.node,
-            rank=one.process.rank,
-            worker=one.process.worker,
-            pid=one.process.pid,
             onset_s=one.failure.at,
             where=_place(one),
             subject=Subject("file", files[0]) if files else None,

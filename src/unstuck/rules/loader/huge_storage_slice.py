@@ -49,14 +49,12 @@ def check(case: Case) -> Iterator[Finding]:
             continue
         if handing(loads) < HANDING:
             continue
-        yield Finding(
+        yield case.finding(
+            main,
             cause=f"Workers of {loader.name} hand over {size(batch.storage)} for a batch of "
             f"{size(batch.size)}: its tensors are views of larger ones, and those are sent whole.",
             seen=list(_seen(loader, loads, batch)),
             remedy=_remedy(loader),
-            node=main.node,
-            rank=main.rank,
-            pid=main.pid,
             where=loader.reads_at if is_users(loader.reads_at) else loader.created,
             subject=Subject("loader", loader.name),
         )

@@ -53,14 +53,13 @@ def check(case: Case) -> Iterator[Finding]:
         if len(held) < TWICE or len(held) * 2 <= len(known):
             continue
         worst = held[0]
-        yield Finding(
+        yield case.finding(
+            main,
             cause=f"{percent(loader.spiked / loader.spiked_of)} of the loop's time goes into waiting for single slow "
             f"batches while the other workers of {loader.name} are idle: batches are handed out in order, and "
             f"{_slow(worst)} took {duration(worst.sample_seconds or worst.fetch_seconds)}.",
             seen=list(_seen(loader, held)),
             remedy=_remedy(loader, held, _prefetch(case, main, loader, worst)),
-            node=main.node,
-            rank=main.rank,
             worker=worst.worker,
             pid=worst.pid,
             onset_s=min(one.at for one in held),

@@ -79,7 +79,8 @@ def _now(case: Case) -> Iterator[Finding]:
 
 def _afterwards(case: Case) -> Iterator[Finding]:
     for process, loader in _slow(case):
-        yield Finding(
+        yield case.finding(
+            process,
             cause=f"Ending the workers of {loader.name} took {duration(loader.shutdowns.longest)}: they were "
             f"inside long samples, and torch waits {JOIN:.0f} s for each.",
             seen=[
@@ -89,9 +90,6 @@ def _afterwards(case: Case) -> Iterator[Finding]:
                 f"persistent_workers {loader.persistent_workers}",
             ],
             remedy=REMEDY,
-            node=process.node,
-            rank=process.rank,
-            pid=process.pid,
             where=loader.reads_at or loader.created,
         )
         return

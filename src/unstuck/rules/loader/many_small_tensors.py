@@ -50,15 +50,13 @@ def check(case: Case) -> Iterator[Finding]:
             continue
         if handing(loads) < HANDING:
             continue
-        yield Finding(
+        yield case.finding(
+            main,
             cause=f"A batch of {loader.name} is {many(batch.tensors, 'tensor')} of "
             f"{size(batch.size / batch.tensors)} on average, and each is handed over on its own: the loop waits for "
             f"data {percent(waiting(loader).share)} of the time.",
             seen=list(_seen(loader, loads, batch)),
             remedy=_remedy(loader, batch),
-            node=main.node,
-            rank=main.rank,
-            pid=main.pid,
             where=loader.reads_at if is_users(loader.reads_at) else loader.created,
             subject=Subject("loader", loader.name),
         )

@@ -49,15 +49,13 @@ def check(case: Case) -> Iterator[Finding]:
         if starter is not None and starter.ended is not None and starter.failure is None:
             continue  # it got along without
         top = _top_level(failure)
-        yield Finding(
+        yield case.finding(
+            child,
             cause=f'{_line(top)} is not under if __name__ == "__main__":, so {_who(case, child)} ran it again '
             "instead of working, and failed there.",
             seen=list(_seen(case, child, failure, starter)),
             remedy=_remedy(top),
-            node=child.node,
-            rank=child.rank,
             worker=owner.number if (owner := case.owner_of(child.node, child.pid)) is not None else None,
-            pid=child.pid,
             onset_s=failure.at,
             where=top or user_line(failure),
         )

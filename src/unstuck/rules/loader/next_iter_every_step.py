@@ -51,7 +51,8 @@ def check(case: Case) -> Iterator[Finding]:
                 continue
             workers = many(loader.num_workers, "worker") if loader.num_workers else "the sampler"
             often = _one_each(loader) or _steps(process, loader) <= ONE
-            yield Finding(
+            yield case.finding(
+                process,
                 cause=f"Every {'step makes' if often else 'few steps make'} a new iterator of {loader.name}: "
                 f"{_what(loader)} starts {workers} anew {_times(loader)}.",
                 seen=[
@@ -61,9 +62,6 @@ def check(case: Case) -> Iterator[Finding]:
                     f"that is {percent(spent / looped)} of the loop's time, {duration(spent)} so far",
                 ],
                 remedy=_remedy(loader),
-                node=process.node,
-                rank=process.rank,
-                pid=process.pid,
                 where=loader.created,
             )
 

@@ -96,15 +96,13 @@ def _judge(case: Case, one: Alone, alone: list[Alone]) -> Finding | None:
     idle = idle_processors(host, main.last_sign, loader.began or 0.0)
     ranks = sum(other.node == main.node for other in case.mains)
     threads = max(host.cpus // ranks, min(1 + round(spare), host.cpus))
-    return Finding(
+    return case.finding(
+        main,
         cause=f"{'Every rank' if loading > 1 else f'Rank {main.rank}'} makes the batches of {loader.name} "
         f"itself, with one thread: torchrun has set {VARIABLE}=1. {percent(one.shared.shared / one.shared.seconds)} of "
         "that work is operations of torch that several threads would share.",
         seen=list(_seen(host, one, used, idle)),
         remedy=_remedy(case, threads, several=loading > 1, room=idle is None or idle >= IDLE),
-        node=main.node,
-        rank=main.rank,
-        pid=main.pid,
         where=loader.reads_at or loader.created,
         subject=Subject("loader", loader.name),
     )

@@ -49,7 +49,8 @@ def check(case: Case) -> Iterator[Finding]:
         if loop.steps < BATCHES or loop.lasted < SECONDS or loop.share < SHARE:
             continue
         (load,) = loads
-        yield Finding(
+        yield case.finding(
+            main,
             cause=f"{percent(loop.share)} of the loop's time goes into putting batches together from single samples: "
             f"{loader.name} fetches {_batch(load):.0f} samples one by one for each, though they lie in memory.",
             seen=[
@@ -59,9 +60,6 @@ def check(case: Case) -> Iterator[Finding]:
                 "is spent on getting samples one by one, the rest mostly on collating them",
             ],
             remedy=_remedy(loader),
-            node=main.node,
-            rank=main.rank,
-            pid=main.pid,
             where=loader.created,
             subject=Subject("loader", loader.name),
         )

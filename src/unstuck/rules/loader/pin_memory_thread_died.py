@@ -44,13 +44,11 @@ def check(case: Case) -> Iterator[Finding]:
             continue
         thread = next((one for one in main.failures if pinning(one)), None)
         loader = next((one for one in main.loaders if one.pin_memory and one.batches), None) or main.newest_loader
-        yield Finding(
+        yield case.finding(
+            main,
             cause=_cause(main, thread),
             seen=list(_seen(final, thread, loader)),
             remedy=_remedy(case, thread, loader),
-            node=main.node,
-            rank=main.rank,
-            pid=main.pid,
             onset_s=(thread or final).at,
             where=user_line(thread or final),
             subject=Subject("loader", loader.name) if loader is not None else None,

@@ -54,15 +54,13 @@ def check(case: Case) -> Iterator[Finding]:
             took, ran = loader.starts.total, lasted(main)
             if took < LONG or took < SHARE * ran:
                 continue
-            yield Finding(
+            yield case.finding(
+                main,
                 cause=f"Starting workers took {duration(took)}, {percent(took / ran)} of the run: "
                 f"{loader.name} starts them by {loader.context}, and each is sent the whole dataset, "
                 f"{size(loader.sent / started)}.",
                 seen=list(_seen(case, main, loader, started)),
                 remedy=_remedy(loader),
-                node=main.node,
-                rank=main.rank,
-                pid=main.pid,
                 where=loader.created,
                 subject=Subject("loader", loader.name),
             )

@@ -53,14 +53,12 @@ def check(case: Case) -> Iterator[Finding]:
             alone = len(crowd.workers) >= TIMES * cpus
             if not (waiting(loader) if alone else fair_waiting(case, main, loader)).matters:
                 continue
-            yield Finding(
+            yield case.finding(
+                main,
                 cause=f"{_who(crowd, loader)} {many(cpus, 'processor')}: a worker that wants to run waits for a "
                 f"processor {percent(crowd.queued)} of the time.",
                 seen=list(_seen(crowd, loader, cpus)),
                 remedy=_remedy(case, main, loader, cpus),
-                node=main.node,
-                rank=main.rank,
-                pid=main.pid,
                 where=loader.created,
                 subject=Subject("loader", loader.name),
             )

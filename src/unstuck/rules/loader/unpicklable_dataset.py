@@ -47,13 +47,11 @@ def check(case: Case) -> Iterator[Finding]:
         failure, loader = main.failure, main.newest_loader
         if failure is None or loader is None or not _unpicklable(failure, loader):
             continue
-        yield Finding(
+        yield case.finding(
+            main,
             cause=f"{_what(failure)} cannot be pickled, so the workers of {loader.name} could not be started.",
             seen=list(_seen(main, failure, loader)),
             remedy=_remedy(failure),
-            node=main.node,
-            rank=main.rank,
-            pid=main.pid,
             onset_s=failure.at,
             where=user_line(failure),
             subject=Subject("attribute", failure.unpicklable[0]) if failure.unpicklable else None,

@@ -45,14 +45,11 @@ def check(case: Case) -> Iterator[Finding]:
     for death in left[:1]:
         words = _last_words(death)
         ended = f", after {_flat(words)}" if words is not None else ", without an exception"
-        yield Finding(
+        yield case.finding(
+            death.worker,
             cause=f"DataLoader {who(death.worker)} exited {_code(death)}{_doing(death)}{ended}.",
             seen=[*_seen(death, words), *_others(left[1:])],
             remedy=_remedy(death, words),
-            node=death.worker.node,
-            rank=death.worker.rank,
-            worker=death.worker.worker,
-            pid=death.worker.pid,
             onset_s=death.seen.at,
             where=words.frames[-1] if words is not None and words.frames else death.loader.created,
             subject=None if _index(death) is None else Subject("sample", str(_index(death))),

@@ -44,17 +44,14 @@ def _judge(case: Case, main: Process, loader: Loader) -> Finding | None:
         return None
     early = crew.early
     first = early[0]
-    return Finding(
+    return case.finding(
+        first.worker,
         cause=f"{_who(early)} of {loader.name} {'was' if len(early) == 1 else 'were'} through after "
         f"{_amounts(early)}, while {who(crew.last.worker)} had {crew.last.samples:,}: for the last "
         f"{duration(crew.ended - max(one.ended for one in early))} of {duration(crew.lasted)} the pass ran with "
         f"{many(len(crew.streams) - len(early), 'worker')} of {len(crew.streams)}.",
         seen=list(_seen(crew)),
         remedy=_remedy(loader, crew),
-        node=main.node,
-        rank=main.rank,
-        worker=first.worker.worker,
-        pid=first.worker.pid,
         onset_s=first.ended,
         where=loader.reads_at if is_users(loader.reads_at) else loader.created,
         subject=Subject("loader", loader.name),

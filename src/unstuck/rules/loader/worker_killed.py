@@ -47,7 +47,8 @@ def check(case: Case) -> Iterator[Finding]:
             continue
         owner = case.owner_of(worker.node, worker.pid)
         memory = held(host, worker)
-        yield Finding(
+        yield case.finding(
+            worker,
             cause=f"Somebody sent SIGKILL to DataLoader {who(worker)}. {NOT_OOM if kills.known else MAYBE_OOM}",
             seen=[
                 f"worker {worker.worker} ended by SIGKILL after {duration(seen.at)}",
@@ -60,10 +61,6 @@ def check(case: Case) -> Iterator[Finding]:
                 "earlyoom, and people. The kernel's log names the sender only for OOM kills.",
                 [f"journalctl --since -1h | grep -i {worker.pid}"],
             ),
-            node=worker.node,
-            rank=worker.rank,
-            worker=worker.worker,
-            pid=worker.pid,
             onset_s=seen.at,
             where=owner.loader.created if owner else None,
         )

@@ -42,14 +42,11 @@ def check(case: Case) -> Iterator[Finding]:
         owner = case.owner_of(worker.node, worker.pid)
         count = len({other.pid for _, other in raised})
         raiser = f"{_what(failure)} {failure.type} in DataLoader {who(worker)}"
-        yield Finding(
+        yield case.finding(
+            worker,
             cause=f"{raiser}, {_sample(failure)}: {_message(failure)}",
             seen=[*_seen(failure, owner, count), *_sample_of_shard(raised_over(failure, worker))],
             remedy=_rerun(case, failure) or _of_stage(raised_over(failure, worker)) or _remedy(failure, owner),
-            node=worker.node,
-            rank=worker.rank,
-            worker=worker.worker,
-            pid=worker.pid,
             onset_s=failure.at,
             where=user_line(failure),
             subject=_subject(failure),

@@ -52,15 +52,13 @@ def check(case: Case) -> Iterator[Finding]:
             saved = each * (loader.starts.count - 1)
             if not _matters(case, main, loader, loads, ran):
                 continue
-            yield Finding(
+            yield case.finding(
+                main,
                 cause=f"{percent(saved / ran)} of the run goes into starting the same workers again: "
                 f"{loader.name} starts {_workers(loader)} anew for every pass, which takes "
                 f"{duration(each)} each time.",
                 seen=list(_seen(loader, loads, saved, ran)),
                 remedy=_remedy(loader),
-                node=main.node,
-                rank=main.rank,
-                pid=main.pid,
                 where=loader.created,
                 subject=Subject("loader", loader.name),
             )

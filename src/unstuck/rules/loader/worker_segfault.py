@@ -57,15 +57,12 @@ def check(case: Case) -> Iterator[Finding]:
     for death in crashed[:1]:
         place = _place(death)
         spot = f" at {short(place)}" if place is not None else ""
-        yield Finding(
+        yield case.finding(
+            death.worker,
             cause=f"{signal_name(death.seen.status)} ended DataLoader {who(death.worker)}{spot}"
             f"{_sample(death)}: {MEANING[death.seen.status]}.",
             seen=[*_seen(death), *_others(crashed[1:])],
             remedy=_remedy(death),
-            node=death.worker.node,
-            rank=death.worker.rank,
-            worker=death.worker.worker,
-            pid=death.worker.pid,
             onset_s=death.seen.at,
             where=place or death.loader.created,
             subject=None if _index(death) is None else Subject("sample", str(_index(death))),

@@ -51,7 +51,8 @@ def check(case: Case) -> Iterator[Finding]:
         near = last.limit is not None and last.used is not None and last.used >= NEARLY_FULL * last.limit
         if not kills and not near:
             continue
-        yield Finding(
+        yield case.finding(
+            host,
             cause="The memory limit was reached, and the kernel ended the whole run at once, the watcher with it.",
             seen=[
                 f"the journal breaks off after {duration(last.at)}, and no process said goodbye",
@@ -60,7 +61,6 @@ def check(case: Case) -> Iterator[Finding]:
                 *_largest(case, host.node, last),
             ],
             remedy=Remedy(_advice(last)),
-            node=host.node,
             onset_s=last.at,
         )
 

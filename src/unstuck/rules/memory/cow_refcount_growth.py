@@ -104,15 +104,12 @@ def _finding(case: Case, host: Host, main: Process, loader: Loader, copying: lis
     worst = max(copying, key=lambda one: one.own.grown)
     killed = oom_killed(case, [main, *case.workers_of(main, loader)])
     until = f", until the kernel's OOM killer ended {who(killed.process)}" if killed is not None else ""
-    return Finding(
+    return case.finding(
+        worst.worker,
         cause=f"Workers copied {container} of {loader.name} by reading it: {loader.containers[container]:,} "
         f"Python objects, {size(worst.own.grown)} in one worker{until or ' so far' * main.alive}.",
         seen=list(_seen(case, host, main, loader, copying, killed)),
         remedy=_remedy(host, main, loader, copying, container, killed),
-        node=main.node,
-        rank=main.rank,
-        worker=worst.worker.worker,
-        pid=worst.worker.pid,
         onset_s=worst.own.since,
         where=loader.created,
         subject=Subject("loader", loader.name),

@@ -47,14 +47,11 @@ def check(case: Case) -> Iterator[Finding]:
     for one in [one for one in fatal(case) if is_out_of_memory(one.failure.message)][:1]:
         numbers = shortage(one.failure.message)
         place = raised_at(one.failure)
-        yield Finding(
+        yield case.finding(
+            one.process,
             cause=_cause(one, numbers),
             seen=list(_seen(case, one, numbers)),
             remedy=_remedy(case, one, numbers),
-            node=one.process.node,
-            rank=one.process.rank,
-            worker=one.process.worker,
-            pid=one.process.pid,
             onset_s=one.failure.at,
             where=place,
         )

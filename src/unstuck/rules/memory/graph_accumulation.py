@@ -50,14 +50,12 @@ def check(case: Case) -> Iterator[Finding]:
             continue
         first, last = main.graphs[0], main.graphs[-1]
         grown = _memory(case, main, first)
-        yield Finding(
+        yield case.finding(
+            main,
             cause=f"The graph of every step is kept: {_count(last)} nodes of autograd graphs are alive after step "
             f"{last.step:,}, and each step adds about {_each(first, last):.0f}.",
             seen=list(_seen(case, main, grown)),
             remedy=_remedy(last),
-            node=main.node,
-            rank=main.rank,
-            pid=main.pid,
             onset_s=first.at,
             where=last.where,
         )

@@ -50,7 +50,8 @@ def check(case: Case) -> Iterator[Finding]:
         kills = kills_at(host, process.pid, seen.at).of_it if host is not None else []
         if host is None or not kills:
             continue
-        yield Finding(
+        yield case.finding(
+            process,
             cause=f"The kernel's OOM killer ended {name}: the memory limit was reached.",
             seen=[
                 f"{name} {ending(seen.status)} after {duration(seen.at)}",
@@ -58,9 +59,6 @@ def check(case: Case) -> Iterator[Finding]:
                 *_growth(host, process.pid),
             ],
             remedy=Remedy(_advice(host)),
-            node=process.node,
-            rank=process.rank,
-            pid=process.pid,
             onset_s=seen.at,
             certainty="" if seen.status == SIGKILL else Certainty.LIKELY.value,
         )

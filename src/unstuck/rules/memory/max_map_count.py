@@ -47,15 +47,12 @@ def check(case: Case) -> Iterator[Finding]:
     for one in [one for one in fatal(case) if _at_the_limit(one.failure)][:1]:
         place, file = user_line(one.failure), _file(one.failure)
         at = f" at {short(place)}" if is_users(place) else ""
-        yield Finding(
+        yield case.finding(
+            one.process,
             cause=f"{who(one.process).capitalize()} has {one.failure.maps:,} memory mappings and may have "
             f"{one.failure.maps_limit:,}: the next one{at} was refused. It is not memory that is short.",
             seen=list(_seen(case, one)),
             remedy=_remedy(one),
-            node=one.process.node,
-            rank=one.process.rank,
-            worker=one.process.worker,
-            pid=one.process.pid,
             onset_s=one.failure.at,
             where=place,
             subject=Subject("file", file) if file and not SHARED.match(file) else None,

@@ -68,14 +68,12 @@ def check(case: Case) -> Iterator[Finding]:
         cached, a_pass = _cached(host), _a_pass(loader, reads)
         if cached is None or reads.from_disk < max(MUCH, AGAIN * reads.asked) or a_pass <= cached:
             continue
-        yield Finding(
+        yield case.finding(
+            main,
             cause=f"Every pass over {loader.name} reads its data from the disk again: a pass reads about "
             f"{size(a_pass)}, and the page cache has room for {size(cached)}.",
             seen=list(_seen(host, loader, reads)),
             remedy=_remedy(host, a_pass - cached),
-            node=main.node,
-            rank=main.rank,
-            pid=main.pid,
             where=loader.reads_at if is_users(loader.reads_at) else loader.created,
             subject=Subject("loader", loader.name),
         )

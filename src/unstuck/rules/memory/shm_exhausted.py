@@ -87,15 +87,12 @@ def _space(total: int | None, free: int | None) -> Iterator[str]:
 
 def _finding(case: Case, process: Process, at: float, seen: list[str], total: int | None) -> Finding:
     owner = case.owner_of(process.node, process.pid)
-    return Finding(
+    return case.finding(
+        process,
         cause=f"Shared memory is full: {who(process)} could not hand over a batch through /dev/shm"
         + (f" of {size(total)}." if total else "."),
         seen=seen,
         remedy=_remedy(owner, total),
-        node=process.node,
-        rank=process.rank,
-        worker=process.worker,
-        pid=process.pid,
         onset_s=at,
         where=owner.loader.created if owner else None,
         subject=Subject("filesystem", "/dev/shm"),

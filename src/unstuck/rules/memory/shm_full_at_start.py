@@ -49,15 +49,13 @@ DEAD, ALIVE, UNKNOWN, NO_FILE = "dead", "alive", "unknown", "no file"
 def check(case: Case) -> Iterator[Finding]:
     for one in [one for one in fatal(case) if _refused(case, one)][:1]:
         total = one.failure.shm_size
-        yield Finding(
+        yield case.finding(
+            one.process,
             cause=f"Shared memory was full before {_before(one)}: /dev/shm"
             + (f" of {size(total)}" if total else "")
             + f" has no room for {'a semaphore' if _semaphore(one.failure) else 'a tensor'}{_whose(one.failure)}.",
             seen=list(_seen(one)),
             remedy=_remedy(one),
-            node=one.process.node,
-            rank=one.process.rank,
-            pid=one.process.pid,
             onset_s=one.failure.at,
             where=one.loader.created if one.loader is not None else None,
             subject=Subject("filesystem", "/dev/shm"),

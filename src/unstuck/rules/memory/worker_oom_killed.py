@@ -57,7 +57,8 @@ def check(case: Case) -> Iterator[Finding]:
             continue
         owner, large = case.owner_of(worker.node, worker.pid), in_hand(host, worker)
         during = f" while it loaded sample {large.sample}" if large is not None else ": the memory limit was reached"
-        yield Finding(
+        yield case.finding(
+            worker,
             cause=f"The kernel's OOM killer ended DataLoader {who(worker)}{during}.",
             seen=[
                 f"worker {worker.worker} {ending(seen.status)} after {duration(seen.at)}",
@@ -66,10 +67,6 @@ def check(case: Case) -> Iterator[Finding]:
                 *_memory(host, worker),
             ],
             remedy=_remedy(case, host, worker, large),
-            node=worker.node,
-            rank=worker.rank,
-            worker=worker.worker,
-            pid=worker.pid,
             onset_s=seen.at,
             where=owner.loader.created if owner else None,
             subject=Subject("sample", str(large.sample)) if large is not None else None,

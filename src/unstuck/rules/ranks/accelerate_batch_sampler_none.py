@@ -49,13 +49,11 @@ def check(case: Case) -> Iterator[Finding]:
     failed = [one for one in doomed if _by_it(one[0].failure)]
     for process, prepared in sorted(failed, key=_when)[:1] or _waiting_for_it(doomed):
         failure = process.failure if failed else None
-        yield Finding(
+        yield case.finding(
+            process,
             cause=_cause(prepared, failure),
             seen=list(_seen(process, prepared, failure, len(failed))),
             remedy=Remedy(_remedy(prepared)),
-            node=process.node,
-            rank=process.rank,
-            pid=process.pid,
             onset_s=failure.at if failure is not None else None,
             where=prepared.where,
             subject=Subject("loader", _loader(process, prepared)),

@@ -62,13 +62,11 @@ def check(case: Case) -> Iterator[Finding]:
             continue
         loader = process.newest_loader
         prepared = next((one for one in reversed(process.prepared) if is_dispatched(one)), None)
-        yield Finding(
+        yield case.finding(
+            process,
             cause=_cause(process, prepared, failure),
             seen=list(_seen(case, process, prepared, loader, failure)),
             remedy=_remedy(process, prepared, loader),
-            node=process.node,
-            rank=process.rank,
-            pid=process.pid,
             onset_s=failure.at,
             where=user_line(failure),
             subject=Subject("loader", loader.name) if loader is not None else None,

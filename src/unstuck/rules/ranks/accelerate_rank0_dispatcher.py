@@ -54,13 +54,11 @@ def check(case: Case) -> Iterator[Finding]:
         found = fair_waiting(case, process, loader)
         if not found.matters or found.waited < LONG * found.steps or _crowded(case, loader):
             continue
-        yield Finding(
+        yield case.finding(
+            process,
             cause=_cause(prepared, loader, found),
             seen=list(_seen(case, process, prepared, loader, found)),
             remedy=Remedy(_remedy(prepared, loader)),
-            node=process.node,
-            rank=process.rank,
-            pid=process.pid,
             where=loader.reads_at if is_users(loader.reads_at) else prepared.where,
             subject=Subject("loader", loader.name),
         )

@@ -154,13 +154,12 @@ def _will_be(case: Case, dealt: Dealt) -> bool:
 def _finding(case: Case, dealt: Dealt, held_up: list[Stand]) -> Finding:
     part = dealt.part(dealt.fewest[0])
     loader = part.loader
-    return Finding(
+    return case.finding(
+        part.process,
         cause=_cause(dealt, held_up),
         seen=list(_seen(dealt, held_up)),
         remedy=_remedy(part),
-        node=part.process.node,
         rank=part.rank,
-        pid=part.process.pid,
         onset_s=_onset(case, held_up),
         where=part.prepared.where,
         subject=None if loader is None else Subject("loader", loader.name),

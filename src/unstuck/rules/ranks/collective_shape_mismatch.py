@@ -56,12 +56,12 @@ COMPARE = "export TORCH_DISTRIBUTED_DEBUG=DETAIL"
 )
 def check(case: Case) -> Iterator[Finding]:
     ended = deaths(case)
-    found = _told(ended) or _recorded(case, ended) or _aborted(ended)
+    found = _told(case, ended) or _recorded(case, ended) or _aborted(case, ended)
     if found is not None:
         yield found
 
 
-def _told(ended: list[Death]) -> Finding | None:
+def _told(case: Case, ended: list[Death]) -> Finding | None:
     """torch has compared the ranks and said so."""
     for one in ended:
         said_so = said_by_torch(one.failure) if one.failure is not None else None
@@ -71,7 +71,7 @@ def _told(ended: list[Death]) -> Finding | None:
             ranks = {other.process.rank: other.process for other in ended}
             process = ranks.get(least(had).rank, one.process)
             seen = [f"{who(one.process)}: {said(one.failure)}"]
-            return _finding(process, cause, seen, one.at, one.where, operation)
+            return _finding(case, process, cause, seen, one.at, one.where, operation)
     return None
 
 
@@ -86,11 +86,11 @@ def _recorded(case: Case, ended: list[Death]) -> Finding | None:
     cause = f"{_call(entry.operation, where)} was called with different sizes: {_list(had)}."
     seen = [f"the same call, number {entry.sequence:,} of its group, in the Flight Recorders of these ranks"]
     process = next(one for one, _ in some if one.rank == least(had).rank)
-    found = _finding(process, cause, seen, entry.at, where, entry.operation)
+    found = _finding(case, process, cause, seen, entry.at, where, entry.operation)
     return found if ended else msgspec.structs.replace(found, symptom=Symptom.STUCK.value)
 
 
-def _aborted(ended: list[Death]) -> Finding | None:
+def _aborted(case: Case, ended: list[Death]) -> Finding | None:
     """gloo's thread ended the process, for it got more than there was room for."""
     for one in ended:
         process, operation = one.process, _collective(one.process.crash_beside)
@@ -110,7 +110,7 @@ def _aborted(ended: list[Death]) -> Finding | None:
             *(f"rank {other.process.rank} lost it at {line(other.where)}" for other in others if _lost(other)),
             *_batches(ended),
         ]
-        return _finding(process, cause, seen, one.at, one.where, operation)
+        return _finding(case, process, cause, seen, one.at, one.where, operation)
     return None
 
 
@@ -149,14 +149,14 @@ def _list(had: list[Had]) -> str:
     return ", ".join(f"rank {one.rank} had {one.what}" for one in had)
 
 
-def _finding(process: Process, cause: str, seen: list[str], at: float, where: Place | None, operation: str) -> Finding:
-    return Finding(
+def _finding(
+    case: Case, process: Process, cause: str, seen: list[str], at: float, where: Place | None, operation: str
+) -> Finding:
+    return case.finding(
+        process,
         cause=cause,
         seen=seen,
         remedy=_remedy(process, operation, where, sizes_known="had [" in cause and "smaller" not in cause),
-        node=process.node,
-        rank=process.rank,
-        pid=process.pid,
         onset_s=at,
         where=where,
         subject=Subject("collective", operation),

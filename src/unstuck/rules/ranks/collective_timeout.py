@@ -51,11 +51,11 @@ def check(case: Case) -> Iterator[Finding]:
     suspect = found.absent[0] if found.sure and found.absent else None
     process = suspect.process if suspect is not None and suspect.process is not None else first.process
     where = suspect.where if suspect is not None and suspect.where is not None else first.where
-    yield Finding(
+    yield case.finding(
+        process,
         cause=_cause(found),
         seen=list(_seen(found)),
         remedy=_remedy(found),
-        node=process.node,
         rank=suspect.rank if suspect is not None else None,
         pid=process.pid if suspect is not None else None,
         onset_s=first.at - (found.seconds or 0.0),

@@ -53,7 +53,8 @@ def check(case: Case) -> Iterator[Finding]:
     odd = min(spots.values(), key=lambda ranks: (len(ranks), ranks[0].call == "backward", ranks[0].rank))
     others = [one.rank for one in stands if one not in odd]
     seen = [f"{listed(one.rank for one in ranks)}: {_spot(ranks[0])}{_via(ranks[0])}" for ranks in spots.values()]
-    yield Finding(
+    yield case.finding(
+        odd[0],
         cause=f"{listed(one.rank for one in odd).capitalize()} and {listed(others)} wait for each other in different "
         f"collectives: {'; '.join(told(stands) if len({one.spot for one in stands}) > 1 else seen)}.",
         seen=[*seen, f"none of them has run for {duration(since)}"],
@@ -63,9 +64,6 @@ def check(case: Case) -> Iterator[Finding]:
             + ("" if case.recording else " To see where the ranks parted, start the run recorded."),
             [] if case.recording else [f"unstuck run -- {quoted_line(case.run.command) or 'COMMAND'}"],
         ),
-        node=odd[0].node,
-        rank=odd[0].rank,
-        pid=odd[0].pid,
         onset_s=case.stall.since if case.stall is not None else None,
         where=odd[0].where,
     )

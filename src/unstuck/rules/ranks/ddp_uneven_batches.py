@@ -60,18 +60,18 @@ from ._trainer_stacks import Parted, parted_in_trainer
 def check(case: Case) -> Iterator[Finding]:
     apart = uneven(case)
     if apart is not None:
-        yield _stuck(apart)
+        yield _stuck(case, apart)
         return
     seen = parted_in_trainer(case) if not case.ranks else None
     if seen is not None:
         yield _seems(case, seen)
         return
     for shares in lengths_apart(case):
-        yield _will_be(shares)
+        yield _will_be(case, shares)
         return
 
 
-def _stuck(apart: Apart) -> Finding:
+def _stuck(case: Case, apart: Apart) -> Finding:
     short_one, first = apart.one, apart.first
     died = all(one.stand.death is not None for one in apart.behind)
     alone = len(apart.behind) == 1
@@ -81,13 +81,12 @@ def _stuck(apart: Apart) -> Finding:
         f"{'waited' if died else 'waits' if alone else 'wait'} for it in {first.stand.spot}"
         f"{', and died there' if died else ''}."
     )
-    return Finding(
+    return case.finding(
+        short_one.stand,
         cause=cause,
         seen=[*told(apart.stands), *_counts([short_one, *apart.behind])],
         remedy=_remedy([short_one, *apart.behind]),
-        node=short_one.stand.node,
         rank=short_one.rank,
-        pid=short_one.stand.pid,
         onset_s=_ended_at(short_one),
         where=apart.first.stand.where,
         subject=Subject("loader", short_one.loader.name),
@@ -100,7 +99,8 @@ def _seems(case: Case, parted: Parted) -> Finding:
     few, first = parted.through[0], parted.inside[0]
     ranks, rest = listed(one.rank for one in parted.through), listed(one.rank for one in parted.inside)
     is_, waits = ("is", "waits") if len(parted.through) == 1 else ("are", "wait")
-    return Finding(
+    return case.finding(
+        few,
         cause=f"Uneven data: {ranks} {is_} through the epoch and {waits} in {parted.after}; {rest} still "
         f"{'has' if len(parted.inside) == 1 else 'have'} batches and {'waits' if len(parted.inside) == 1 else 'wait'} "
         f"in {first.call}.",
@@ -114,9 +114,6 @@ def _seems(case: Case, parted: Parted) -> Finding:
             "alone. A recorded run has the batches of every rank, and what was not read.",
             [f"unstuck run -- {quoted_line(case.run.command) or 'COMMAND'}"],
         ),
-        node=few.node,
-        rank=few.rank,
-        pid=few.pid,
         where=few.where,
         certainty=Certainty.LIKELY.value,
     )
@@ -188,20 +185,19 @@ def _at_the_shortest(one: Share, steps: str) -> str:
     )
 
 
-def _will_be(shares: list[Share]) -> Finding:
+def _will_be(case: Case, shares: list[Share]) -> Finding:
     first, last = shares[0], shares[-1]
     name = first.loader.name
     longer = [one.rank for one in shares if one.loader.length != first.loader.length]
-    return Finding(
+    return case.finding(
+        first.stand,
         cause=f"Rank {first.rank} will get {first.loader.length:,} batches from {name}, {listed(longer)} up to "
         f"{last.loader.length:,}: at the end of the pass, who has more will wait in backward for ever, "
         "unless all leave the loop before.",
         seen=[f"the length of {name} is {one.loader.length:,} on rank {one.rank}" for one in shares[:4]]
         + ["every rank trains a DistributedDataParallel model on it, outside of Join"],
         remedy=_remedy(shares),
-        node=first.stand.node,
         rank=first.rank,
-        pid=first.stand.pid,
         where=first.loader.created,
         subject=Subject("loader", name),
         symptom=Symptom.WRONG.value,

@@ -54,14 +54,12 @@ def check(case: Case) -> Iterator[Finding]:
         process = first.process
         unused = _unused(first)
         name = who(process)
-        yield Finding(
+        yield case.finding(
+            process,
             cause=f"{_listed(unused)} got no gradient on {name}{_step(process)}, and DDP waits for every gradient: it "
             f"found out when forward was called again{f' at {short(first.where)}' if first.where else ''}.",
             seen=list(_seen(first, raised, ended)),
             remedy=_remedy(process, everywhere=len(raised) > 1),
-            node=process.node,
-            rank=process.rank,
-            pid=process.pid,
             onset_s=first.at,
             where=first.where,
             subject=Subject("parameter", unused[0]) if unused else None,

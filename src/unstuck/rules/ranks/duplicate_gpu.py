@@ -47,7 +47,8 @@ def check(case: Case) -> Iterator[Finding]:
     for first in refused[:1]:
         shared = sorted({rank for one in refused if _same(one, first) for rank in one.ranks})
         of_group = " of a process group" if first.process.rank not in (None, first.ranks[0]) else ""
-        yield Finding(
+        yield case.finding(
+            first.process,
             cause=f"{listed(shared).capitalize()}{of_group} use the same GPU (CUDA device {first.error.device}); NCCL "
             "needs one GPU for each rank.",
             seen=list(_seen(refused)),
@@ -58,9 +59,6 @@ def check(case: Case) -> Iterator[Finding]:
                 "one for each.",
                 ["nvidia-smi --query-gpu=index,pci.bus_id --format=csv"],
             ),
-            node=first.process.node,
-            rank=first.process.rank,
-            pid=first.process.pid,
             onset_s=first.failure.at,
             where=user_line(first.failure),
             subject=Subject("gpu", first.error.device),

@@ -74,13 +74,11 @@ def check(case: Case) -> Iterator[Finding]:
     found = _struck(case)
     if found is None:
         return
-    yield Finding(
+    yield case.finding(
+        found.busy,
         cause=_cause(found),
         seen=list(_seen(found)),
         remedy=_remedy(found),
-        node=found.busy.node,
-        rank=found.busy.rank,
-        pid=found.busy.pid,
         onset_s=found.span.at,
         where=_line(case, found),
         subject=Subject("collective", found.span.name),

@@ -52,14 +52,12 @@ def check(case: Case) -> Iterator[Finding]:
         return
     first, who = found.parting.first, found.who
     place = f" at {short(first.where)}" if first.where is not None else ""
-    yield Finding(
+    yield case.finding(
+        who,
         cause=f"{listed(found.parting.ranks).capitalize()} called {found.call}{place}, {listed(found.parting.others)} "
         f"did not{_instead(found)}.",
         seen=list(_seen(found)),
         remedy=_remedy(found),
-        node=who.node,
-        rank=who.rank,
-        pid=who.pid,
         onset_s=first.at,
         where=first.where,
         symptom=(Symptom.CRASHED if any(one.death is not None for one in found.stands) else Symptom.STUCK).value,

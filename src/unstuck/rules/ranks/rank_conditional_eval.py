@@ -51,14 +51,12 @@ def check(case: Case) -> Iterator[Finding]:
         return
     first, who, ranks = found.parting.first, found.who, found.parting.ranks
     place = f" at {short(first.where)}" if first.where is not None else ""
-    yield Finding(
+    yield case.finding(
+        who,
         cause=f"Only {listed(ranks)} validate{'s' * (len(ranks) == 1)} after epoch {found.phase.number}, and called "
         f"{found.call}{place} there; {listed(found.parting.others)} went on without and never came to it.",
         seen=list(_seen(found)),
         remedy=_remedy(found),
-        node=who.node,
-        rank=who.rank,
-        pid=who.pid,
         onset_s=first.at,
         where=first.where,
         symptom=(Symptom.CRASHED if any(one.death is not None for one in found.stands) else Symptom.STUCK).value,

@@ -47,13 +47,11 @@ def check(case: Case) -> Iterator[Finding]:
         return
     first = found.first
     process, failure = first.process, first.failure
-    yield Finding(
+    yield case.finding(
+        process,
         cause=f"{_died(first)}; {_rest(found)}.",
         seen=list(_seen(case, found)),
         remedy=_remedy(case, first),
-        node=process.node,
-        rank=process.rank,
-        pid=process.pid,
         onset_s=first.at,
         where=first.where,
         subject=Subject("sample", str(failure.index)) if failure is not None and failure.index is not None else None,

@@ -49,23 +49,22 @@ from ..rule import rule
 def check(case: Case) -> Iterator[Finding]:
     apart = skipped(case)
     if apart is not None:
-        yield _stuck(apart)
+        yield _stuck(case, apart)
         return
     shift = shifted(stand(case))
     if shift is not None:
-        yield _goes_on(shift)
+        yield _goes_on(case, shift)
 
 
-def _stuck(apart: Apart) -> Finding:
+def _stuck(case: Case, apart: Apart) -> Finding:
     one, first = apart.one, apart.first
     died = all(each.stand.death is not None for each in apart.behind)
-    return Finding(
+    return case.finding(
+        one.stand,
         cause=f"{one.stand.name.capitalize()} {_did(one)}. {_others(apart, died=died)}",
         seen=[*told(apart.stands), *_counts([one, *apart.behind])],
         remedy=_remedy(),
-        node=one.stand.node,
         rank=one.rank,
-        pid=one.stand.pid,
         where=first.stand.where,
         subject=Subject("loader", one.loader.name),
         symptom=(Symptom.CRASHED if died else Symptom.STUCK).value,
@@ -98,9 +97,10 @@ def _counts(shares: list[Share]) -> Iterator[str]:
         )
 
 
-def _goes_on(shift: Shift) -> Finding:
+def _goes_on(case: Case, shift: Shift) -> Finding:
     one, other = shift.fewer, shift.more
-    return Finding(
+    return case.finding(
+        one.stand,
         cause=f"{one.stand.name.capitalize()} made {many(shift.steps[0], 'step')} with the {shift.batches:,} batches "
         f"of pass {shift.number:,}, rank {other.rank} made {shift.steps[1]:,}: since then every step averages "
         "gradients of different steps, and at the end one rank will have no partner.",
@@ -110,9 +110,7 @@ def _goes_on(shift: Shift) -> Finding:
             f"sequence, rank {other.rank} with {shift.begins[1]:,}",
         ],
         remedy=_remedy(),
-        node=one.stand.node,
         rank=one.rank,
-        pid=one.stand.pid,
         where=one.loader.reads_at or one.loader.created,
         subject=Subject("loader", one.loader.name),
         symptom=Symptom.WRONG.value,

@@ -48,7 +48,8 @@ def check(case: Case) -> Iterator[Finding]:
         name, signal = who(process), signal_name(first.status or 0)
         others = len(found.others) + len(found.waiting) if found is not None else 0
         rest = "; the other rank died of that" if others == 1 else f"; the other {many(others, 'rank')} died of that"
-        yield Finding(
+        yield case.finding(
+            process,
             cause=f"{name[:1].upper()}{name[1:]} alone was stopped by {signal} {duration(first.at)} after the start"
             f"{rest if others else ''}{checkpoint(case, saved)}.",
             seen=[
@@ -60,8 +61,5 @@ def check(case: Case) -> Iterator[Finding]:
                 "Look for what sent the signal to this one process: a supervisor, a memory guard, a person; the log of "
                 "its node names it." + (f" Resume from {saved.saved.path}." if saved is not None else "")
             ),
-            node=process.node,
-            rank=process.rank,
-            pid=process.pid,
             onset_s=first.at,
         )

@@ -48,7 +48,8 @@ def check(case: Case) -> Iterator[Finding]:
         yield _finding(case, found)
     elif (launcher := nodes(case)) is not None:
         seen, stack, wanted = launcher
-        yield Finding(
+        yield case.finding(
+            seen,
             cause=f"The launcher (pid {seen.pid}) waits for other machines: it was told of {wanted} nodes, and not all "
             "of them have come.",
             seen=[f"it has started no rank since it began {duration(seen.age)} ago", f"`{' '.join(seen.command)}`"],
@@ -56,8 +57,6 @@ def check(case: Case) -> Iterator[Finding]:
                 "Start the same command on the other nodes, with the same address, port and number of nodes; or say "
                 "--nnodes=1."
             ),
-            node=seen.node,
-            pid=seen.pid,
             where=place(user_frame(stack.calls)),
             subject=Subject("nodes", wanted),
             symptom=Symptom.WAITING.value,
@@ -65,11 +64,12 @@ def check(case: Case) -> Iterator[Finding]:
 
 
 def _finding(case: Case, one: Meeting) -> Finding:
-    return Finding(
+    return case.finding(
+        one,
         cause=f"{_cause(case, one)}.",
         seen=list(_seen(case, one)),
         remedy=_remedy(case, one),
-        node=one.node,
+        pid=None,
         rank=one.missing[0] if one.missing else None,
         onset_s=case.stall.since if case.stall is not None else one.death.at - one.seconds if one.death else None,
         where=one.where,

@@ -77,11 +77,11 @@ def check(case: Case) -> Iterator[Finding]:
     if ends[0].not_met or len({one.way for one in died}) > 1:
         return
     of = died[-1]
-    yield Finding(
+    yield case.finding(
+        last.process,
         cause=_cause(ends, died),
         seen=[_told(one) for one in ends[-4:]],
         remedy=_remedy(of, died, not_met=len(died) < len(ends)),
-        node=last.process.node,
         rank=of.rank,
         pid=last.process.pid if of is ends[-1] else None,
         onset_s=case.attempts[0].ended,

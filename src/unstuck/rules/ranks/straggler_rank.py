@@ -72,15 +72,13 @@ def check(case: Case) -> Iterator[Finding]:
         return
     loader = _waits_for(late)
     culprit = _worker(case, late.process, loader) if loader is not None else None
-    yield Finding(
+    yield case.finding(
+        late.process,
         cause=f"Rank {late.process.rank} (pid {late.process.pid}) holds up all others: it comes {duration(late.by)} "
         f"later than {_others(late)}, in steps of {duration(late.step)} on average. {_why(late, loader)}",
         seen=list(_seen(case, late, loader)),
         remedy=_remedy(case, late, loader),
-        node=late.process.node,
-        rank=late.process.rank,
         worker=culprit.worker if culprit is not None else None,
-        pid=late.process.pid,
         where=_line(loader),
         subject=Subject("loader", loader.name) if loader is not None else None,
     )

@@ -51,7 +51,7 @@ def check(case: Case) -> Iterator[Finding]:
         return
     failure, root = failed.failure, root_of(failed.findings)
     place = user_line(failure) if failure is not None else None
-    yield Finding(
+    yield case.finding(
         cause=_cause(trial, failed),
         seen=[*_seen(failed), *_of_root(root)],
         remedy=_remedy(trial, failed, root),

@@ -51,19 +51,19 @@ def check(case: Case) -> Iterator[Finding]:
     if trial is None:
         return
     if trial.budget is not None and trial.budget.grade == IMPOSSIBLE:
-        yield _finding(trial, trial.budget)
+        yield _finding(case, trial, trial.budget)
         return
     too_large = [one for one in trial.rungs if one.status == FAIL and one.ended == "memory"]
     if trial.command == "budget" and too_large:
-        yield _measured(trial, too_large[0])
+        yield _measured(case, trial, too_large[0])
 
 
-def _finding(trial: Trial, budget: Budget) -> Finding:
+def _finding(case: Case, trial: Trial, budget: Budget) -> Finding:
     largest = budget.largest()
     most = f", {size(largest.size)} of it for {_named(largest.name)}" if largest is not None else ""
     ranks = f" and {many(budget.ranks, 'rank')} on this node" if budget.ranks > 1 else ""
     each = " in each rank" if budget.ranks > 1 else ""
-    return Finding(
+    return case.finding(
         cause=f"With {many(budget.workers, 'worker')}{ranks} this loader would need {size(budget.node)}{most}{each}; "
         f"{size(budget.memory)} {WHOSE.get(budget.memory_of, 'may be used')}: it would be killed{_when(budget)}.",
         seen=[
@@ -106,9 +106,9 @@ def _remedy(budget: Budget) -> Remedy:
     return Remedy(f"Make samples smaller (types, crops), or give it {size(budget.node / 0.7)} of memory.{least}")
 
 
-def _measured(trial: Trial, rung: Rung) -> Finding:
+def _measured(case: Case, trial: Trial, rung: Rung) -> Finding:
     name = trial.target.name if trial.target is not None else "the loader"
-    return Finding(
+    return case.finding(
         cause=f"Loading a few samples of {name} already takes {size(rung.peak)} of memory: {rung.reason}.",
         seen=[f"{rung.title}: ended by unstuck after {rung.seconds:.1f} s, at {size(rung.peak)}"],
         remedy=Remedy(

@@ -37,9 +37,9 @@ def check(case: Case) -> Iterator[Finding]:
     trial = case.trial
     refused = [one.failure for one in trial.rungs if one.status == FAIL and _refused(one.failure)] if trial else []
     if trial is not None and refused and refused[0] is not None:
-        yield _refusal(trial, refused[0])
+        yield _refusal(case, trial, refused[0])
     elif trial is not None and (asked := _asked(trial)):
-        yield _without_effect(trial, asked)
+        yield _without_effect(case, trial, asked)
 
 
 def _asked(trial: Trial) -> int | None:
@@ -57,8 +57,8 @@ def _refused(failure: Failure | None) -> bool:
     return "multiprocessing" in failure.message or "num_workers" in failure.message
 
 
-def _refusal(trial: Trial, failure: Failure) -> Finding:
-    return Finding(
+def _refusal(case: Case, trial: Trial, failure: Failure) -> Finding:
+    return case.finding(
         cause=f"The loader is given a {NAME} with num_workers=0: no worker is there to load ahead, and it is refused.",
         seen=[said(failure)],
         remedy=_remedy(trial, None),
@@ -67,8 +67,8 @@ def _refusal(trial: Trial, failure: Failure) -> Finding:
     )
 
 
-def _without_effect(trial: Trial, asked: int) -> Finding:
-    return Finding(
+def _without_effect(case: Case, trial: Trial, asked: int) -> Finding:
+    return case.finding(
         cause=f"{NAME}={asked} has no effect with num_workers=0: every batch is loaded when the training asks for it.",
         seen=[f"asked for: 0 workers, prefetch {asked}; 0 × {asked} = 0 batches are loaded ahead"],
         remedy=_remedy(trial, asked),

@@ -44,7 +44,7 @@ def check(case: Case) -> Iterator[Finding]:
     if budget is None or budget.shm_grade != IMPOSSIBLE or budget.shm_free is None:
         return
     waiting = budget.workers * budget.prefetch * budget.ranks
-    yield Finding(
+    yield case.finding(
         cause=f"Up to {many(waiting, 'batch')} would wait in /dev/shm, {size(budget.shm)} with those in use; "
         f"{size(budget.shm_free)} of it {_are(budget)}: a worker would die.",
         seen=[

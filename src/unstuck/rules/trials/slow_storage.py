@@ -53,7 +53,7 @@ def check(case: Case) -> Iterator[Finding]:
     if trial is None or facts is None or trial.limit != STORAGE or not _is_slow(trial, facts):
         return
     own = as_it_is(trial.measured)
-    yield Finding(
+    yield case.finding(
         cause=_cause(trial, facts, own),
         seen=[*trial.limit_seen, *_plain(facts)],
         remedy=_remedy(trial, facts),

@@ -49,7 +49,7 @@ def check(case: Case) -> Iterator[Finding]:
         return
     reason = root.cause if root is not None else failed.reason
     workers = failed.workers or (1 if failed.name == "one-worker" else loader_of(trial).num_workers)
-    found = Finding(
+    found = case.finding(
         cause=f"It works with 0 workers and {_verb(failed)} with {workers}: {reason}",
         seen=[*_seen(trial, alone, failed), *(root.seen if root is not None else ())],
         remedy=_taken(root.remedy, trial) if root is not None else _remedy(trial, failed),

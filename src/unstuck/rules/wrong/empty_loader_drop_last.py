@@ -55,13 +55,11 @@ def _judge(case: Case, main: Process, loader: Loader) -> Finding | None:
     meant = not dropped and (main.optimizer_steps or len(loader.ended) < AGAIN)
     if meant and not raised:
         return None
-    return Finding(
+    return case.finding(
+        main,
         cause=f"Every epoch is empty: {loader.name} gives no batch, because {_why(loader, samples, dropped)}.",
         seen=[*_seen(main, loader, samples), *(_led_to(main) if raised else ())],
         remedy=_remedy(loader, samples) if dropped else _empty_remedy(loader),
-        node=main.node,
-        rank=main.rank,
-        pid=main.pid,
         onset_s=loader.ended[0].at,
         where=loader.created if is_users(loader.created) else loader.reads_at,
         subject=Subject("loader", loader.name),

@@ -47,14 +47,12 @@ def _judge(case: Case, main: Process, loader: Loader) -> Finding | None:
     samples = sum(one.samples for one in streams) // max(loader.passes, 1)
     if lost < loader.batch_size or lost < SHARE * samples:
         return None
-    return Finding(
+    return case.finding(
+        main,
         cause=f"{_how_many(lost, samples)} are lost in every epoch: each of the {loader.num_workers} workers of "
         f"{loader.name} drops the end of its own stream that does not fill a batch of {loader.batch_size}.",
         seen=list(_seen(loader, lost, samples, streams[-loader.num_workers :])),
         remedy=_remedy(loader, samples),
-        node=main.node,
-        rank=main.rank,
-        pid=main.pid,
         where=loader.created if is_users(loader.created) else loader.reads_at,
         subject=Subject("loader", loader.name),
     )

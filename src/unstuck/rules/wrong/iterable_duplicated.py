@@ -53,13 +53,11 @@ def _judge(case: Case, main: Process, loader: Loader) -> Finding | None:
         seen = []
     else:
         return None
-    return Finding(
+    return case.finding(
+        main,
         cause=cause,
         seen=[*seen, *_counts(case, main, loader, len(twins) or loader.num_workers)],
         remedy=_remedy(main, loader),
-        node=main.node,
-        rank=main.rank,
-        pid=main.pid,
         where=loader.reads_at if is_users(loader.reads_at) else loader.created,
         subject=Subject("loader", loader.name),
     )

@@ -35,10 +35,10 @@ SHARE = 0.05  # of the announced length: a few samples that could not be read mo
 
 @rule(explains=Symptom.WRONG, certainty=Certainty.CERTAIN, needs=("recording",))
 def check(case: Case) -> Iterator[Finding]:
-    yield from each_once(_judge(main, loader) for main, loader in case.training_loaders)
+    yield from each_once(_judge(case, main, loader) for main, loader in case.training_loaders)
 
 
-def _judge(main: Process, loader: Loader) -> Finding | None:
+def _judge(case: Case, main: Process, loader: Loader) -> Finding | None:
     announced = loader.length
     if not loader.iterable or not announced or not loader.ended or loader.resumed:
         return None
@@ -47,15 +47,13 @@ def _judge(main: Process, loader: Loader) -> Finding | None:
         return None
     if not (max(brought) < announced or min(brought) > announced):
         return None
-    return Finding(
+    return case.finding(
+        main,
         cause=f"{loader.name[:1].upper()}{loader.name[1:]} announces {many(announced, 'batch')}, but "
         f"an epoch brings {_range(brought)}: whatever counts on len(loader) is off by a factor of "
         f"{max(brought[-1], announced) / max(min(brought[-1], announced), 1):.3g}.",
         seen=list(_seen(loader, brought)),
         remedy=_remedy(loader, brought),
-        node=main.node,
-        rank=main.rank,
-        pid=main.pid,
         where=loader.reads_at if is_users(loader.reads_at) else loader.created,
         subject=Subject("loader", loader.name),
     )

@@ -44,7 +44,7 @@ def _judge(case: Case, main: Process, loader: Loader) -> Finding | None:
         for name in _epoch_numbers(loader.states):
             stale = [worker for worker in crew if _is_stale(name, loader.states, states(worker))]
             if stale and len(stale) == len([worker for worker in crew if states(worker)]):
-                return _finding(main, loader, name, stale)
+                return _finding(case, main, loader, name, stale)
     return None
 
 
@@ -69,18 +69,16 @@ def _meanwhile(name: str, mains: list[State], at: float) -> int | None:
     return before[-1].numbers.get(name) if before else None
 
 
-def _finding(main: Process, loader: Loader, name: str, stale: list[Process]) -> Finding:
+def _finding(case: Case, main: Process, loader: Loader, name: str, stale: list[Process]) -> Finding:
     own = states(stale[0])
     kept = own[0].numbers[name]
-    return Finding(
+    return case.finding(
+        main,
         cause=f"The workers of {loader.name} still have {name}={kept} in pass {loader.passes}: they are "
         f"persistent and keep the dataset as it was when they were started, while the main process set {name} to "
         f"{loader.states[-1].numbers.get(name)}.",
         seen=list(_seen(loader, name, stale)),
         remedy=_remedy(loader, name),
-        node=main.node,
-        rank=main.rank,
-        pid=main.pid,
         onset_s=next((one.at for one in own if one.numbers[name] != _meanwhile(name, loader.states, one.at)), None),
         where=loader.reads_at if is_users(loader.reads_at) else loader.created,
         subject=Subject("loader", loader.name),

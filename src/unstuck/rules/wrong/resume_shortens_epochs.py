@@ -51,7 +51,8 @@ def _judge(case: Case, main: Process, loader: Loader) -> Finding | None:
     position, value = _position(case, main, loader, missed)
     if loader.iterable and not position:
         return None  # it may be that epochs are always that short: then the length is not true
-    return Finding(
+    return case.finding(
+        main,
         cause=f"Since {loader.name} was resumed, every epoch has only {many(longest, 'batch')} of {whole:,}, "
         f"the rest of the interrupted one: {many(missed, 'batch')} ({percent(missed / whole)}) are never seen again.",
         seen=[
@@ -59,9 +60,6 @@ def _judge(case: Case, main: Process, loader: Loader) -> Finding | None:
             *([f"the dataset still had {position}={value} when the newest pass began"] if position else []),
         ],
         remedy=_remedy(loader, position),
-        node=main.node,
-        rank=main.rank,
-        pid=main.pid,
         onset_s=later[0].at,
         where=loader.reads_at if is_users(loader.reads_at) else loader.created,
         subject=Subject("loader", loader.name),

@@ -58,14 +58,12 @@ def _judge(case: Case, main: Process, loader: Loader) -> Finding | None:
     again = sum(other[:2] == (name, before) for other in found) if not loader.persistent_workers else 1
     whose = part(len(workers), loader.num_workers)
     often = "twice" if len(workers) == 2 else f"{len(workers)} times"
-    return Finding(
+    return case.finding(
+        main,
         cause=f"{whose[:1].upper()}{whose[1:]} of {loader.name} draw the same random numbers, so that every "
         f"draw is used {often}: {_whose(name)} starts from the same state in each of them.",
         seen=list(_seen(name, before, workers, again)),
         remedy=_remedy(loader, name, before.partition(" ")[0]),
-        node=main.node,
-        rank=main.rank,
-        pid=main.pid,
         onset_s=states(workers[0])[0].at,
         where=loader.reads_at if is_users(loader.reads_at) else loader.created,
         subject=Subject("loader", loader.name),

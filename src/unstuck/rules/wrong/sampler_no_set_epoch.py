@@ -37,22 +37,26 @@ PASSES = 2  # that trained: in the first any order will do
 
 @rule(explains=Symptom.WRONG, certainty=Certainty.CERTAIN, needs=("recording",))
 def check(case: Case) -> Iterator[Finding]:
-    yield from each_once(_judge(main, loaders) for main in case.ranks or case.mains for loaders in made_anew(main))
+    yield from each_once(
+        _judge(case, main, loaders) for main in case.ranks or case.mains for loaders in made_anew(main)
+    )
 
 
-def _judge(main: Process, loaders: list[Loader]) -> Finding | None:
+def _judge(case: Case, main: Process, loaders: list[Loader]) -> Finding | None:
     told = [pair for loader in loaders for pair in _trained(main, loader)]
     samplings = [one for _, one in told]
     if len(told) < PASSES or not all(_shuffles(one) for one in samplings) or len(set(map(order, samplings))) > 1:
         return None
     loader, first = told[0]
-    return Finding(
+    return case.finding(
+        main,
+        rank=None,  # it is so on all of them
+        pid=None,
         cause=f"Every epoch goes through the samples in the same order: the epoch of the {_kind(first)} of "
         f"{loader.name} was {first.epoch} at the beginning of {_all(len(told))}, because set_epoch was not "
         "called with a new one.",
         seen=list(_seen(loaders, samplings)),
         remedy=_remedy(loader, first),
-        node=main.node,
         where=loader.created if is_users(loader.created) else loader.reads_at,
         subject=Subject("loader", loader.name),
     )

@@ -56,17 +56,17 @@ class Padded(NamedTuple):
 
 @rule(explains=Symptom.WRONG, certainty=Certainty.CERTAIN, needs=("recording",))
 def check(case: Case) -> Iterator[Finding]:
-    yield from each_once(_judge(main, loader) for main in case.ranks for loader in main.loaders)
+    yield from each_once(_judge(case, main, loader) for main in case.ranks for loader in main.loaders)
 
 
-def _judge(main: Process, loader: Loader) -> Finding | None:
+def _judge(case: Case, main: Process, loader: Loader) -> Finding | None:
     padded = _by_sampler(loader) or _by_accelerate(main, loader)
     if padded is None or not padded.matters or any(one.name == DROPS for one in main.spans):
         return None
     for one in evaluations(main, loader):
         counted = _counted(one, loader, padded)
         if counted:
-            return _finding(main, loader, padded, one, counted)
+            return _finding(case, main, loader, padded, one, counted)
     return None
 
 
@@ -116,15 +116,19 @@ def _counted(one: Evaluated, loader: Loader, padded: Padded) -> list[Collective]
     return [] if one_by_one else one.sums + one.gathers
 
 
-def _finding(main: Process, loader: Loader, padded: Padded, one: Evaluated, counted: list[Collective]) -> Finding:
+def _finding(
+    case: Case, main: Process, loader: Loader, padded: Padded, one: Evaluated, counted: list[Collective]
+) -> Finding:
     total = padded.samples + padded.repeated
     line = next((each.where for each in counted if is_users(each.where)), None)
-    return Finding(
+    return case.finding(
+        main,
+        rank=None,  # it is so on all of them
+        pid=None,
         cause=f"The evaluation counts {total:,} samples where there are {padded.samples:,}: they do not divide evenly "
         f"among {padded.ranks} ranks, so {padded.by} gives {_out(padded)} of {loader.name} out twice.",
         seen=list(_seen(padded, one, counted)),
         remedy=_remedy(main, loader, padded, one, counted),
-        node=main.node,
         onset_s=one.phase.at,
         where=line or loader.created,
         subject=Subject("loader", loader.name),

@@ -50,12 +50,12 @@ SECONDS = 3.0  # for which the longest went on: a short trial costs nobody anyth
 )
 def check(case: Case) -> Iterator[Finding]:
     apart = uneven(case)
-    ranks = [_of_ranks(shares, apart) or _in_rounds(shares) for shares in shared_loaders(stand(case))]
+    ranks = [_of_ranks(case, shares, apart) or _in_rounds(case, shares) for shares in shared_loaders(stand(case))]
     workers = [_of_workers(case, main, loader) for main in case.mains for loader in main.loaders]
     yield from each_once([*ranks, *workers])
 
 
-def _of_ranks(shares: list[Share], apart: Apart | None) -> Finding | None:
+def _of_ranks(case: Case, shares: list[Share], apart: Apart | None) -> Finding | None:
     if any(one.loader.sampling or joins(one) for one in shares):
         return None
     if apart is not None and any(one.loader == apart.one.loader for one in shares):
@@ -66,7 +66,7 @@ def _of_ranks(shares: list[Share], apart: Apart | None) -> Finding | None:
         return None
     for dealt in among_ranks(shares):
         if dealt.uneven and all(dealt.counts[few.rank] < dealt.counts[one.rank] for one in more):
-            return _over_ranks(few, more, dealt, apart)
+            return _over_ranks(case, few, more, dealt, apart)
     return None
 
 
@@ -83,26 +83,25 @@ def _ended_apart(shares: list[Share]) -> list[Share]:
     return [one for one in shares if _had(one) == _had(last)]
 
 
-def _over_ranks(few: Share, more: list[Share], dealt: Dealt, apart: Apart | None) -> Finding:
+def _over_ranks(case: Case, few: Share, more: list[Share], dealt: Dealt, apart: Apart | None) -> Finding:
     rest = listed(one.rank for one in more)
     own = dealt.counts[few.rank]
     waits = f"{rest} waited for it in {more[0].stand.spot}" if apart is not None else f"{rest} went on without it"
-    return Finding(
+    return case.finding(
+        few.process,
         cause=f"The {dealt.files:,} files of {few.loader.name} are dealt unevenly: rank {few.rank} has "
         f"{own or 'none'}, {rest} {_has(more)} {dealt.counts[more[0].rank]:,}. Rank {few.rank} had no more after "
         f"{many(few.loader.pass_batches, 'batch')}, and {waits}.",
         seen=list(_ranks_seen(few, more, dealt, apart)),
         remedy=_ranks_remedy(few, dealt),
-        node=few.process.node,
         rank=few.rank,
-        pid=few.process.pid,
         onset_s=few.newest.ended if few.newest is not None else None,
         where=few.loader.created if is_users(few.loader.created) else few.loader.reads_at,
         subject=Subject("loader", few.loader.name),
     )
 
 
-def _in_rounds(shares: list[Share]) -> Finding | None:
+def _in_rounds(case: Case, shares: list[Share]) -> Finding | None:
     """All do as many steps, and who has fewer files goes through them more often."""
     if any(one.loader.sampling or joins(one) for one in shares):
         return None
@@ -111,13 +110,14 @@ def _in_rounds(shares: list[Share]) -> Finding | None:
         most = max(shares, key=lambda one: dealt.counts.get(one.rank, 0))
         often, seldom = few.loader.passes, max(most.loader.passes, 1)
         if dealt.listed and dealt.least and often > 2 and min(often / seldom, dealt.most / dealt.least) >= ROUNDS:
-            return _over_and_over(few, most, dealt)
+            return _over_and_over(case, few, most, dealt)
     return None
 
 
-def _over_and_over(few: Share, most: Share, dealt: Dealt) -> Finding:
+def _over_and_over(case: Case, few: Share, most: Share, dealt: Dealt) -> Finding:
     name = few.loader.name
-    return Finding(
+    return case.finding(
+        few.process,
         cause=f"The {dealt.files:,} files of {name} are dealt unevenly: rank {few.rank} has {dealt.least:,} and went "
         f"through them {few.loader.passes:,} times, rank {most.rank} has {dealt.most:,} and went through them "
         f"{many(most.loader.passes, 'time')}. Its samples count that much more in the training.",
@@ -126,9 +126,7 @@ def _over_and_over(few: Share, most: Share, dealt: Dealt) -> Finding:
             *(f"rank {one.rank}: {many(one.loader.batches, 'batch')}" for one in (few, most)),
         ],
         remedy=Remedy(f"{_divided(few, dealt)}."),
-        node=few.process.node,
         rank=few.rank,
-        pid=few.process.pid,
         where=few.loader.created if is_users(few.loader.created) else few.loader.reads_at,
         subject=Subject("loader", name),
         symptom=Symptom.WRONG.value,
@@ -182,7 +180,7 @@ def _of_workers(case: Case, main: Process, loader: Loader) -> Finding | None:
         return None
     for dealt in among_workers(crew, _elsewhere(case, crew)):
         if dealt.uneven:
-            return _over_workers(crew, dealt)
+            return _over_workers(case, crew, dealt)
     return None
 
 
@@ -197,11 +195,12 @@ def _elsewhere(case: Case, crew: Crew) -> list[Crew]:
     return [one for one in others if one is not None]
 
 
-def _over_workers(crew: Crew, dealt: Dealt) -> Finding:
+def _over_workers(case: Case, crew: Crew, dealt: Dealt) -> Finding:
     first, last = crew.early[0], crew.last
     few, more = (dealt.counts[one.worker.worker or 0] for one in (first, last))
     name = crew.loader.name
-    return Finding(
+    return case.finding(
+        first.worker,
         cause=f"The {dealt.files:,} files of {name} are dealt unevenly to its {len(crew.streams)} workers: "
         f"{who(first.worker)} has {few or 'none'}, {who(last.worker)} {more:,}. For the last "
         f"{duration(crew.ended - crew.early[-1].ended)} of {duration(crew.lasted)} the pass ran with "
@@ -214,10 +213,6 @@ def _over_workers(crew: Crew, dealt: Dealt) -> Finding:
             f"{duration(crew.evenly)}",
         ],
         remedy=_workers_remedy(crew, dealt),
-        node=crew.main.node,
-        rank=crew.main.rank,
-        worker=first.worker.worker,
-        pid=first.worker.pid,
         onset_s=first.ended,
         where=crew.loader.reads_at if is_users(crew.loader.reads_at) else crew.loader.created,
         subject=Subject("loader", name),
