@@ -1,4 +1,4 @@
-"""How long a verdict on a large run takes: 10, 100 and 1,000 ranks with eight workers each, healthy and with one at fault.
+"""How long a verdict on a large run takes: 10, 100 and 1,000 ranks with eight workers each, healthy and one at fault.
 
     .venv/bin/python benchmarks/scale.py [--ranks 10 100 1000] [--folder DIR] [--json]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cached_property
+from functools import cached_property, wraps
 from typing import Any, NamedTuple, Protocol, TypeVar, cast
 
 from ..evidence import Evidence, Exit, Host
@@ -63,7 +63,7 @@ class Case:
         self.unreadable = evidence.unreadable
         self._worked_out: dict[object, object] = {}
 
-    def once(self, work: Callable[[Case], T]) -> T:
+    def worked_out(self, work: Callable[[Case], T]) -> T:
         """What `work` makes of this case, worked out the first time that anybody asks."""
         if work not in self._worked_out:
             self._worked_out[work] = work(self)
@@ -244,6 +244,16 @@ class Case:
             share=share,
             because_of=because_of,
         )
+
+
+def once(work: Callable[[Case], T]) -> Callable[[Case], T]:
+    """A conclusion that is worked out once for each case, whoever asks. Nobody may change what it gives."""
+
+    @wraps(work)
+    def known(case: Case) -> T:
+        return case.worked_out(work)
+
+    return known
 
 
 def user_line(failure: Failure) -> Place | None:

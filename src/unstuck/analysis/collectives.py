@@ -10,7 +10,7 @@ from typing import NamedTuple
 from ..evidence.basics import Place
 from ..evidence.distributed import Collective
 from ..evidence.process import Failure, Process
-from .case import Case
+from .case import Case, once
 from .ranks import Stand, traced, waiting
 
 # Where the ranks' sequences of collectives part, by torch's Flight Recorder.
@@ -266,6 +266,7 @@ def _shapes(text: str) -> tuple[str, list[Had]] | None:
     return ("gather", [Had(int(rank), shape) for rank, shape in told]) if len(told) > 1 else None
 
 
+@once
 def differing(case: Case) -> list[tuple[Process, Collective]]:
     """The first collective to which ranks brought different sizes, and what each brought.
 

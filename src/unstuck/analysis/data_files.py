@@ -15,7 +15,7 @@ from ..evidence.finding import Subject
 from ..evidence.process import Failure, Process
 from ..wording.printable import printable
 from ..wording.text import many
-from .case import Case
+from .case import Case, once
 from .failures import path_of, raised, undecoded
 
 # Names of data files, and which of them belong to one numbered series.
@@ -58,6 +58,7 @@ def plain(path: str) -> str:
     return UNIQUE.sub("*", path.rpartition("/")[2])
 
 
+@once
 def all_series(case: Case) -> list[Series]:
     """Those of a check: the files that a run had trouble with are few, and say nothing about each other."""
     found: dict[tuple[str, str], list[DataFile]] = {}
@@ -76,6 +77,7 @@ def all_series(case: Case) -> list[Series]:
 # Which data files the exception that ended a run is about.
 
 
+@once
 def concerned(case: Case) -> set[str] | None:
     """None: it did not end by one. What a handler swallowed before is not the reason of one that came later."""
     own = [(one, one.failure) for one in case.mains if one.failure is not None and one.failure.how == "uncaught"]
@@ -149,6 +151,7 @@ def bad(case: Case, *kinds: str) -> list[Bad]:
     return sorted(found, key=lambda one: (-(one.lost or 0), -one.total, one.file.path))
 
 
+@once
 def _files(case: Case) -> list[DataFile]:
     """Of a run that ended by an exception, only those that it is about."""
     data = case.data
@@ -156,11 +159,13 @@ def _files(case: Case) -> list[DataFile]:
     return [one for one in (data.files if data is not None else ()) if about is None or one.path in about]
 
 
+@once
 def incomplete(case: Case) -> set[str]:
     """Files with faults that explain whatever else is odd about them: fewer samples, another size, another digest."""
     return {one.file.path for one in bad(case, *COUNTS)}
 
 
+@once
 def _told_by_decoders(case: Case) -> set[str]:
     """Files over which a recorded run ended with an exception that says what is wrong with them."""
     return {path_of(one.failure) for one in undecoded(case)[:1]}
@@ -179,6 +184,7 @@ def _explains(one: Fault, other: Fault) -> bool:
     return bool(one.member) and one.member == other.member
 
 
+@once
 def _habits(case: Case) -> Counter[tuple[str, bool]]:
     """Archives of each folder: all of them, and those without an end mark."""
     found: Counter[tuple[str, bool]] = Counter()
@@ -249,6 +255,7 @@ def _stem(path: str) -> str:
 # What a manifest says of which file, and what it lists that is not there.
 
 
+@once
 def listed(case: Case) -> dict[str, Listed]:
     """Entries by the file they speak of."""
     data = case.data
@@ -257,6 +264,7 @@ def listed(case: Case) -> dict[str, Listed]:
     return matched(data.manifest, [one.path for one in data.files])
 
 
+@once
 def absent(case: Case) -> list[Listed]:
     """Listed and not there: nothing was found at its path, or a folder that was read as a whole has not got it."""
     data = case.data
@@ -316,6 +324,7 @@ def _loss(bad: Bad, promised: int | None, usual: dict[str, Loss]) -> Loss | None
     return known._replace(lost=known.of - have) if known is not None and known.of > have else None
 
 
+@once
 def _given(case: Case) -> dict[str, Loss]:
     """What a recorded run got of other files of the same list, by file."""
     short = [one for each in case.recording or () for shards in each.shards for one in shards.short]
@@ -323,6 +332,7 @@ def _given(case: Case) -> dict[str, Loss]:
     return {posixpath.join(cwd, one.path): Loss(0, one.usual, "the most that another shard gave") for one in short}
 
 
+@once
 def _usual(case: Case) -> dict[str, Loss]:
     """How many samples its whole siblings have, by file."""
     found, not_whole = dict[str, Loss](), incomplete(case)

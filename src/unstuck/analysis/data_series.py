@@ -9,7 +9,7 @@ from typing import NamedTuple
 import msgspec
 
 from ..evidence.data import Data, DataFile, Fault, Texts
-from .case import Case
+from .case import Case, once
 from .data_files import NUMBER, SHARDS, Bad, Series, all_series, plain
 
 # Files that belong into a numbered series and are not there.
@@ -25,6 +25,7 @@ class Gap(NamedTuple):
     missing: list[str]
 
 
+@once
 def gaps(case: Case) -> list[Gap]:
     """The largest series first. A name that is there in another folder was moved to another split."""
     there = {plain(one.path) for one in case.data.files} if case.data is not None else set()
@@ -108,6 +109,7 @@ PADDING = 32 << 10  # bytes: three records of tar. One ends an archive, and some
 TIMES = 4  # what is usual in the series: programs that pad to larger blocks do so in all of them
 
 
+@once
 def long_tails(case: Case) -> list[Bad]:
     """As faults of the kind `zeros`, the longest first."""
     found = []
@@ -154,6 +156,7 @@ class Column(NamedTuple):
         return self.characters / max(self.documents - self.without, 1)
 
 
+@once
 def columns(case: Case) -> list[Column]:
     """Of a check. The files that a run had trouble with say nothing of the data as a whole."""
     found: dict[str, list[tuple[DataFile, Texts]]] = {}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ..evidence.basics import Place
 from ..evidence.live import Frame, Rounds, Sampled, Seen, Stack
-from .case import Case
+from .case import Case, once
 from .gil import keeps_gil
 from .stacks import DRAWING, FETCHING, GPU, OWN, SCANNING, doing, fetch_of, place, user_frame
 from .standstill import (
@@ -35,6 +35,7 @@ NAMELESS = ("<genexpr>", "<listcomp>", "<lambda>", "<setcomp>", "<dictcomp>")
 FEW = 20  # lines of the user's own; a program that does various things meets more
 
 
+@once
 def in_question(case: Case) -> list[Seen]:
     """Main processes, and workers that one waits for, whose main thread computes and keeps nothing."""
     found = mains(case)

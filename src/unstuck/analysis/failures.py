@@ -13,7 +13,7 @@ from ..evidence.basics import Place
 from ..evidence.loader import Fetching, Loader
 from ..evidence.process import Failure, Process
 from ..wording.text import many, who
-from .case import Case, Owner, is_users, user_line
+from .case import Case, Owner, is_users, once, user_line
 
 # Workers that died while their loop still ran and took their main process along: for rules that say of what.
 LOOP_RETURNED = "worker loop returned"  # how a worker that is no longer needed says goodbye
@@ -44,6 +44,7 @@ class Death(NamedTuple):
         return self.worker.fetching[0] if self.worker.fetching else None
 
 
+@once
 def worker_deaths(case: Case) -> list[Death]:
     """The first to go first, each once. One that died after its loop, or at whose death nobody failed, is not among."""
     first: dict[tuple[str, int, float], Death] = {}
@@ -106,6 +107,7 @@ class Raised(NamedTuple):
         return f"DataLoader {who(self.process)}" if self.process.role == "worker" else who(self.process)
 
 
+@once
 def raised(case: Case) -> list[Raised]:
     """The first to raise first. What the main process caught, and went on after, is not among them."""
     found = [*_in_workers(case), *_in_mains(case)]
@@ -154,6 +156,7 @@ PIN_LOOP = "_pin_memory_loop"
 PIN_THREAD_DIED = "Pin memory thread exited unexpectedly"
 
 
+@once
 def fatal(case: Case) -> list[Raised]:
     """The first to be raised first, which is the one to look at; the last is that of the main process itself."""
     found = [*raised(case), *_while_sending(case), *_while_pinning(case), *_in_loops(case)]
@@ -243,6 +246,7 @@ COMPRESSED = {
 QUOTED = re.compile(r"'([^'\n]+)'")
 
 
+@once
 def undecoded(case: Case) -> list[Raised]:
     """The first first."""
     return [one for one in raised(case) if _damaged(one.failure)]
@@ -285,6 +289,7 @@ ALL_BUT = 0.75
 MOST = 0.5  # of all that are open: what takes more than the rest together is what they were spent on
 
 
+@once
 def ran_out(case: Case) -> list[Raised]:
     """Failures for want of a descriptor in the very process that had none left, the first one first.
 

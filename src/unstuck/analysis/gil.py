@@ -6,7 +6,7 @@ from itertools import takewhile
 from typing import NamedTuple
 
 from ..evidence.live import Frame, Seen, Stack, Task
-from .case import Case
+from .case import Case, once
 from .stacks import is_idle_worker, waits_for_ranks
 from .standstill import LONG, computes, gets_on, idles, in_futex, main_stack, recorded, standing, suspects
 
@@ -35,6 +35,7 @@ class Held(NamedTuple):
         return computes(self.task, self.seen.looked)
 
 
+@once
 def held(case: Case) -> list[Held]:
     """For long enough."""
     return [one for one in _candidates(case) if one.seconds >= _patience(one)]
@@ -45,6 +46,7 @@ def needs_patience(case: Case) -> float:
     return max((LONG - one.seconds + 0.5 for one in _candidates(case) if one.seconds < LONG), default=0.0)
 
 
+@once
 def _candidates(case: Case) -> list[Held]:
     """In main processes, and in workers that one of them waits for."""
     awaited = {worker.pid for _, worker, _ in suspects(case)}

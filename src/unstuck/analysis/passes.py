@@ -11,7 +11,7 @@ from ..evidence.finding import Finding
 from ..evidence.loader import Fetching, Loader, Skipping, State
 from ..evidence.process import Failure, Process
 from ..wording.text import duration, many, who
-from .case import Case
+from .case import Case, once
 
 # Workers of a loader by the pass they were started for: a crew is what one iterator started together.
 
@@ -66,6 +66,7 @@ def spare(loader: Loader) -> int:
     return max(loader.num_workers, 1) - 1 if loader.iterable else 0
 
 
+@once
 def used_loaders(case: Case) -> list[tuple[Process, Loader]]:
     """Loaders that were trained on, and those that would have been, had a batch come."""
     empty = [(main, loader) for main in case.mains for loader in main.loaders if loader.ended and not loader.batches]

@@ -8,7 +8,7 @@ from ..evidence.basics import Place
 from ..evidence.live import Awaited, Seen, Stack, Task
 from ..evidence.process import Process
 from ..report import NOTHING
-from .case import Case
+from .case import Case, once
 from .endless_loops import goes_round, keeps_nothing
 from .first_batch import gave_batches
 from .stacks import (
@@ -90,6 +90,7 @@ class Standstill(NamedTuple):
     awaits: str  # what may still come; "": nothing that is known
 
 
+@once
 def standstills(case: Case) -> list[Standstill]:
     """Who makes no progress for long. None while any rank does that the others may wait for, nor once it has ended."""
     if case.run.status is not None:
@@ -319,6 +320,7 @@ UNKNOWN_LOOP = (
 )
 
 
+@once
 def trained(case: Case) -> bool:
     """By what is recorded. Of a run that goes on, something on its way to the first batch will do."""
     if any(_shows_progress(one) for one in case.recording or ()):

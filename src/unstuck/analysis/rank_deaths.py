@@ -14,7 +14,7 @@ from ..evidence import Exit
 from ..evidence.basics import Place
 from ..evidence.process import Failure, Process
 from ..wording.text import many, said, signal_name, who
-from .case import Case, is_users
+from .case import Case, is_users, once
 from .failures import OWN_DECISION, raised_at
 from .torch_errors import NOT_MET, PEER_GONE, TIMED_OUT, at, errors_of
 
@@ -78,6 +78,7 @@ class Cascade(NamedTuple):
     waiting: list[Process]
 
 
+@once
 def members(case: Case) -> list[Process]:
     """Ranks, by number, and what was started beside them and never got as far as to be one."""
     ranks = sorted((one for one in case.mains if one.rank is not None), key=lambda one: one.rank or 0)
@@ -100,18 +101,21 @@ def _numbered(beside: list[Process], ranks: list[Process]) -> list[Process]:
     return [msgspec.structs.replace(beside[0], rank=missing, role="main")]
 
 
+@once
 def deaths(case: Case) -> list[Death]:
     """The first to die first. Who ended in order is among them; who lives, or ended unseen, is not."""
     found = [death for one in members(case) if (death := _death(one, case.exit_of(one))) is not None]
     return _aborted_later(sorted(found, key=_order))
 
 
+@once
 def first_dead(case: Case) -> Death | None:
     """Who did not die of another, first; if all did, the first of them. Who finished or was told to go did not die."""
     died = [one for one in deaths(case) if one.how not in (FINISHED, TOLD_TO_GO)]
     return next((one for one in died if one.how in (*BY_ITSELF, GAVE_UP, ALONE)), died[0] if died else None)
 
 
+@once
 def cascade(case: Case) -> Cascade | None:
     """None: nobody died, nobody died of it, or the first to go was not one that died by itself."""
     ended = deaths(case)
@@ -201,6 +205,7 @@ def _was_stopped(case: Case) -> bool:
     return bool(ended) and any(one.at <= ended[0].at and one.signal not in WARNINGS for one in heard)
 
 
+@once
 def told_alone(case: Case) -> list[Death]:
     """The one rank that was told to go while nothing was told to its launcher; at most one.
 
@@ -218,6 +223,7 @@ def told_alone(case: Case) -> list[Death]:
     return [one for one in told if one.process.rank in first or alone][:1]
 
 
+@once
 def launcher_failures(case: Case) -> list[Failure]:
     return [one.failure for one in case.recording or () if one.role == "launcher" and one.failure is not None]
 

@@ -10,7 +10,7 @@ from ..evidence.basics import Place
 from ..evidence.live import Seen, Stack
 from ..evidence.process import Process
 from ..wording.text import duration, short
-from .case import Case
+from .case import Case, once
 from .rank_deaths import ALONE, BY_ITSELF, FINISHED, GAVE_UP, PARTNER_GONE, Death, deaths, members
 from .ranks import Stand, elsewhere, stand
 from .stacks import meets, place, user_frame
@@ -40,6 +40,7 @@ class Wait(NamedTuple):
     sure: bool  # who is absent is known, rather than who may be
 
 
+@once
 def timed_out(case: Case) -> Wait | None:
     ended = deaths(case)
     gave_up = [one for one in ended if one.how == GAVE_UP]
@@ -163,6 +164,7 @@ class Meeting(NamedTuple):
         return [one for one in range(self.world) if one not in self.there]
 
 
+@once
 def gave_up(case: Case) -> Meeting | None:
     """The first rank to end because nobody came."""
     for death in deaths(case):
@@ -189,6 +191,7 @@ def gave_up(case: Case) -> Meeting | None:
     return None
 
 
+@once
 def waiting(case: Case) -> Meeting | None:
     """The rank that waits for longest, if fewer are there than there should be."""
     alive = [one for one in case.processes or () if one.role in ("main", "child") and not one.ended]
@@ -201,6 +204,7 @@ def waiting(case: Case) -> Meeting | None:
     return max(found, key=lambda one: one.seconds, default=None)
 
 
+@once
 def addresses(case: Case) -> dict[str, list[int]]:
     """Where the ranks that wait were told to meet. More than one: they never will."""
     found: dict[str, list[int]] = {}
@@ -259,6 +263,7 @@ def _number(text: str | None) -> int | None:
     return int(text) if text is not None and text.isdigit() else None
 
 
+@once
 def nodes(case: Case) -> tuple[Seen, Stack, str] | None:
     """A launcher that waits for other machines and has started no rank yet: how many it wants, as its command says."""
     for seen in case.processes or ():

@@ -13,7 +13,7 @@ from ..evidence.live import Frame, Seen, Stack
 from ..evidence.loader import Loader
 from ..evidence.process import Failure, Process
 from ..wording.text import short, who
-from .case import Case, is_users
+from .case import Case, is_users, once
 from .rank_deaths import ABORTED, BY_ITSELF, FINISHED, TOLD_TO_GO, Death, deaths
 from .stacks import COLLECTIVE, TRAINING, doing, place, user_frame, waits_for_gpu
 from .standstill import LONG, idles, in_futex, main_stack, standing
@@ -175,6 +175,7 @@ class Stand(NamedTuple):
         return f"{self.call or 'code of its own'}{f' at {short(self.where)}' if self.where is not None else ''}"
 
 
+@once
 def stand(case: Case) -> list[Stand]:
     """Every rank that is known, live or recorded, by rank."""
     live = {one.rank: one for one in case.processes or () if _is_rank(one)}
@@ -184,16 +185,19 @@ def stand(case: Case) -> list[Stand]:
     return [_stand(case, number, told.get(number), live.get(number), ended) for number in numbers]
 
 
+@once
 def waiting(case: Case) -> list[Stand]:
     """Ranks that stand in a collective, or did when they died of it."""
     return [one for one in stand(case) if one.waits]
 
 
+@once
 def elsewhere(case: Case) -> list[Stand]:
     """Live ranks that stand in none."""
     return [one for one in stand(case) if not one.waits and one.seen is not None]
 
 
+@once
 def all_wait(case: Case) -> list[Stand]:
     """Where all ranks stand, if each waits for others, has died of that, was told to go, or has ended. Else none.
 

@@ -11,7 +11,7 @@ from ..evidence.finding import Symptom
 from ..evidence.loader import Loader, ShardError, Shards
 from ..evidence.process import Failure, Process
 from ..wording.text import many
-from .case import Case
+from .case import Case, once
 from .data_files import SHARDS
 from .failures import Raised, raised
 from .passes import crews
@@ -79,6 +79,7 @@ class Met(NamedTuple):
     loader: Loader | None
 
 
+@once
 def swallowed(case: Case) -> list[Met]:
     """The first first. What ended the process is none of them."""
     found = [one for process in case.recording or () for one in _met(case, process)]
@@ -200,6 +201,7 @@ class Same(NamedTuple):
     batches: int
 
 
+@once
 def same_on_ranks(case: Case) -> Same | None:
     """Only where gradients are averaged: what does not learn together may well read the same."""
     alike: dict[tuple[int, Content], list[tuple[Process, Loader, Shards]]] = {}
@@ -280,6 +282,7 @@ def too_few(case: Case, formats: tuple[str, ...]) -> TooFew | None:
     return found if files and parts < found.readers else None
 
 
+@once
 def few_groups(case: Case) -> FewGroups | None:
     ranks = case.data.asked.ranks if case.data is not None else None
     files = [one for one in _for_training(case) if one.row_groups]

@@ -11,7 +11,7 @@ from ..evidence.distributed import Collective, Phase, Prepared
 from ..evidence.epochs import VALIDATION
 from ..evidence.loader import Loader
 from ..evidence.process import Process
-from .case import Case
+from .case import Case, once
 from .collectives import Parting, differing, line_of, parted, same, trained
 from .rank_deaths import KILLED
 from .ranks import Stand, all_wait, entry_name, stand, unfinished
@@ -160,6 +160,7 @@ class Apart(NamedTuple):
         return max(self.first.loader.batches, self.one.loader.batches + 1)
 
 
+@once
 def uneven(case: Case) -> Apart | None:
     """A rank whose pass came to its end, while others wait with a batch that it never had."""
     stands = all_wait(case)
@@ -172,6 +173,7 @@ def uneven(case: Case) -> Apart | None:
     return None
 
 
+@once
 def skipped(case: Case) -> Apart | None:
     """A rank that is through a batch, without the step that others want to make with theirs, where they stand."""
     stands = all_wait(case)
@@ -380,6 +382,7 @@ class Part(NamedTuple):
         return {self.loader.passes: self.loader.pass_batches, **self.passed()}
 
 
+@once
 def prepared_together(case: Case) -> list[list[Part]]:
     """Loaders that were prepared at the same line, as often as each was, with the parts of all ranks, by rank."""
     found: dict[tuple[object, ...], list[Part]] = {}
@@ -438,6 +441,7 @@ class Alone(NamedTuple):
         return phase is not None and phase.kind == VALIDATION and not any(_entered(one, phase) for one in self.others)
 
 
+@once
 def alone(case: Case) -> Alone | None:
     """None where uneven or skipped batches explain that the ranks parted, or where only the sizes of a call differ."""
     stands = all_wait(case)

@@ -15,7 +15,7 @@ from ..evidence.loader import CALLBACK, HTTP, LOGGER, Call, Gap, Loader, Logger,
 from ..evidence.process import Failure, Process, Saved
 from ..wording.printable import quoted_line
 from ..wording.text import duration, many, short
-from .case import Case
+from .case import Case, once
 from .glances import glances_of, lines_of
 from .loading import waiting
 from .ranks import Stand, unfinished
@@ -278,6 +278,7 @@ class HungHook(NamedTuple):
     seen: Seen
 
 
+@once
 def hung_hook(case: Case) -> HungHook | None:
     """It goes on for much longer than ever, in code of its own, and does nothing."""
     looked = case.looked_at
@@ -340,6 +341,7 @@ def in_hook(case: Case, seen: Seen) -> bool:
     return main is not None and open_hook(main, []) is not None
 
 
+@once
 def alone_in_hook(case: Case) -> tuple[Alone, Call] | None:
     """A collective that only some ranks call, and that they call from inside of a hook."""
     found = alone(case)
@@ -466,6 +468,7 @@ def _text(failure: Failure) -> str:
     return " ".join([failure.message, *(message for _, message in failure.causes)])
 
 
+@once
 def half_written(case: Case) -> set[str]:
     """Files that there was no room for: what is there of them is no damage, but how far writing them came."""
     found: set[str] = set()

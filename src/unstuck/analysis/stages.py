@@ -10,7 +10,7 @@ from ..evidence.loader import Fetching, Loader
 from ..evidence.process import Process
 from ..report import StageTime
 from ..wording.text import duration, kind_in_words, percent, slow_in_words
-from .case import Case
+from .case import Case, once
 from .loading import computed, spread
 from .loading import fetching as fetching_of
 from .processors import queueing
@@ -37,6 +37,7 @@ class Loading(NamedTuple):
     staged: float  # and, of those in samples, in stages that are known
 
 
+@once
 def stage_times(case: Case) -> list[StageTime]:
     """Of every loader whose samples take time, the most costly first."""
     mains = case.mains[:MANY_RANKS]

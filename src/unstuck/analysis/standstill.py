@@ -5,7 +5,7 @@ from __future__ import annotations
 from ..evidence.live import Frame, Rounds, Seen, Stack, Task, own_calls
 from ..evidence.loader import Fetching
 from ..evidence.process import Process
-from .case import Case
+from .case import Case, once
 from .stacks import (
     BUILDING,
     ENDING,
@@ -41,6 +41,7 @@ def other_stacks(case: Case, pid: int) -> list[Stack]:
     return [one for one in case.stacks or () if one.pid == pid and not one.is_main]
 
 
+@once
 def mains(case: Case) -> list[tuple[Seen, Stack]]:
     """Live main processes with what their main threads do."""
     seen = [one for one in case.processes or () if one.role == "main" and not one.ended]
@@ -188,6 +189,7 @@ def _feeders(case: Case, seen: Seen) -> list[Task]:
     return [task for one in stacks if (task := seen.task(one.tid)) is not None]
 
 
+@once
 def suspects(case: Case) -> list[tuple[Seen, Seen, Stack]]:
     """Main processes that wait for a batch, each with a worker of theirs that is not idle.
 
@@ -204,6 +206,7 @@ def suspects(case: Case) -> list[tuple[Seen, Seen, Stack]]:
     return found
 
 
+@once
 def fetchers(case: Case) -> list[tuple[Seen, Seen, Stack]]:
     """The same, and main processes that fetch themselves."""
     alone = [(main, main, stack) for main, stack in mains(case) if fetch_of(stack) is not None]
@@ -250,6 +253,7 @@ POOLS = ("libgomp", "libiomp", "libomp", "libmkl")
 PLAIN = ("libc.", "libc-", "libpthread", "libpython", "python", "ld-linux", "ld-musl")
 
 
+@once
 def forked_into_a_wait(case: Case) -> list[tuple[Seen, Stack]]:
     """Forked processes whose main thread waits for a lock without limit, while no other thread of theirs could help."""
     found = []

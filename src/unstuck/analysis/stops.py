@@ -14,7 +14,7 @@ from ..evidence.finding import Certainty
 from ..evidence.loader import Loader
 from ..evidence.process import Process, Saved, Saving
 from ..wording.text import duration, many
-from .case import Case
+from .case import Case, once
 from .failures import ended_by
 from .rank_deaths import (
     ALONE,
@@ -47,6 +47,7 @@ class Stop(NamedTuple):
     certainty: Certainty = Certainty.CERTAIN
 
 
+@once
 def stop_of(case: Case) -> Stop | None:
     """None: it goes on, came to its end, or ended by itself."""
     if case.trial is not None or not _is_over(case):
@@ -193,6 +194,7 @@ def covered(case: Case, at: float) -> Covered | None:
     return Covered(saved, process, max(at - _done(saved), 0.0), steps)
 
 
+@once
 def cut_off(case: Case) -> Saving | None:
     """A save that was going on."""
     return next((one for process in case.mains for one in process.saving), None)

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from ..evidence.basics import Place
 from ..evidence.live import Frame, Sampled, Seen, Stack
 from ..report import Spent
-from .case import Case
+from .case import Case, once
 from .loading import Spread, spread
 from .stacks import (
     COLLECTIVE,
@@ -49,6 +49,7 @@ class Time(NamedTuple):
     seconds: float
 
 
+@once
 def spending(case: Case) -> list[Spent]:
     """Of every main process and, taken together, of its workers; the largest shares first."""
     found: list[Spent] = []
