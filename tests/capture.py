@@ -1,6 +1,7 @@
 """Runs scenarios for real and keeps their evidence and the rule's words: `python tests/capture.py [RULE...]`.
 
-`python tests/capture.py --words [RULE...]` writes only the words anew.
+`python tests/capture.py --words [RULE...]` writes only the words anew. Either way, `tests/rules/outcomes.txt` is written
+anew for all that is kept: state, roots and consequences of every case.
 
 What names this machine is replaced, so that the files say the same wherever they were captured.
 """
@@ -18,6 +19,7 @@ import msgspec
 
 from unstuck.analysis.case import Case
 from unstuck.analysis.standstill import mains
+from unstuck.diagnose import report_on
 from unstuck.evidence import Evidence
 from unstuck.report import Report
 from unstuck.rules.discovery import all_rules
@@ -27,13 +29,19 @@ from unstuck.trials.unprepared import reports, started
 from unstuck.views.terminal import finding_text
 
 HERE = Path(__file__).parent
+OUTCOMES = HERE / "rules" / "outcomes.txt"
 WIDTH = 100
 
 
 def main(names: list[str]) -> None:
     if names[:1] == ["--words"]:
         rewrite(names[1:])
-        return
+    else:
+        run_anew(names)
+    OUTCOMES.write_text("".join(f"{outcome(path)}\n" for path in kept()))
+
+
+def run_anew(names: list[str]) -> None:
     scenarios = all_scenarios()
     for name in names or sorted(all_rules()):
         for scenario, file in ((scenarios[name], "found"), (scenarios[f"{name}-healthy"], "clear")):
@@ -52,6 +60,23 @@ def rewrite(names: list[str]) -> None:
         folder = HERE / "rules" / name
         evidence = msgspec.json.decode((folder / "found.json").read_bytes(), type=Evidence)
         (folder / "found.txt").write_text(words(name, evidence))
+
+
+def kept() -> list[Path]:
+    """All evidence of runs that is kept."""
+    return sorted((HERE / "rules").glob("*/*.json"))
+
+
+def outcome(path: Path) -> str:
+    """The whole verdict on a kept case on one line: state, roots, and of which of them the others are consequences."""
+    report = report_on(msgspec.json.decode(path.read_bytes(), type=Evidence))
+    led_to: dict[str, list[str]] = {}
+    for finding in report.findings:
+        led_to.setdefault(finding.because_of or finding.rule, [])
+        if finding.because_of is not None:
+            led_to[finding.because_of].append(finding.rule)
+    causes = [root + (f" (so {', '.join(sorted(others))})" if others else "") for root, others in led_to.items()]
+    return f"{path.parent.name}/{path.stem}: {report.state}" + (f": {'; '.join(causes)}" if causes else "")
 
 
 def capture(scenario: Scenario, *, live: bool) -> Evidence:

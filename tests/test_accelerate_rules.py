@@ -59,7 +59,7 @@ def test_lengths_that_differ_are_told_while_the_first_pass_goes_on():
 
     assert found.symptom == "wrong"
     assert "will be done while the rest waits" in found.cause
-    assert all_rules()[UNEVEN].foretells
+    assert all_rules()[UNEVEN].predicts
 
 
 @pytest.mark.parametrize(

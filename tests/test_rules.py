@@ -7,7 +7,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from capture import words
+from capture import OUTCOMES, kept, outcome, words
 from unstuck.analysis.case import Case
 from unstuck.analysis.loading import lasted
 from unstuck.diagnose import report_on
@@ -29,6 +29,13 @@ def test_a_rule_finds_its_failure_and_is_its_root(rule):
     roots = [one.rule for one in report_on(evidence(rule, "found")).findings if one.role == "root"]
 
     assert roots[0] == rule
+
+
+@pytest.mark.parametrize("path", kept(), ids=lambda path: f"{path.parent.name}/{path.stem}")
+def test_the_whole_outcome_of_a_kept_case_is_this(path):
+    name = f"{path.parent.name}/{path.stem}:"
+
+    assert [line for line in OUTCOMES.read_text().splitlines() if line.startswith(name)] == [outcome(path)]
 
 
 @pytest.mark.parametrize("rule", RULES)
@@ -55,8 +62,20 @@ def test_a_rule_is_unknown_without_what_it_needs(rule):
 
 
 @pytest.mark.parametrize("rule", RULES)
-def test_what_a_rule_outranks_exists(rule):
-    assert {one for one in all_rules()[rule].outranks if isinstance(one, str)} <= set(RULES)
+def test_what_a_rule_outranks_or_yields_to_exists_and_does_not_contradict_itself(rule):
+    one = all_rules()[rule]
+    above = {name for name in one.outranks if isinstance(name, str)}
+    below = {name for name in one.yields_to if isinstance(name, str)}
+
+    assert above | below <= set(RULES) - {rule}
+    assert not above & below
+    assert not [name for name in above if rule in all_rules()[name].outranks]
+
+
+def test_precedence_is_said_by_levels_and_few_names():
+    named = [name for one in all_rules().values() for name in (*one.outranks, *one.yields_to)]
+
+    assert len(named) <= 160
 
 
 @pytest.mark.parametrize("rule", RULES)

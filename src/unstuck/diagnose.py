@@ -200,7 +200,7 @@ def _unless_known(evidence: Evidence, tell: Tell) -> Evidence:
 def foretold(folder: Path) -> Ahead:
     """What will go wrong with a run that goes on, as its recording shows it, and how far it is on its way to start."""
     rules, report = all_rules(), report_on(_asked(folder))
-    findings = [one for one in report.findings if one.role == "root" and rules[one.rule].foretells]
+    findings = [one for one in report.findings if one.role == "root" and rules[one.rule].predicts]
     return Ahead(findings, [way_to_first_step(one) for one in report.start if one.going_on])
 
 

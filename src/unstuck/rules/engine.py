@@ -8,7 +8,10 @@ from ..analysis.case import Case
 from ..evidence import Evidence
 from ..evidence.finding import Finding, Symptom
 from .discovery import all_rules
-from .rule import ANYTHING, Judgement, Rule
+from .rule import Judgement, Level, Rule
+
+ENDS = {Symptom.CRASHED, Symptom.STUCK, Symptom.STOPPED, Symptom.WAITING}
+Found = dict[str, set[Symptom]]  # rules that found something, and how it shows
 
 
 def judge(case: Case) -> list[Judgement]:
@@ -49,26 +52,28 @@ def tried(evidence: Evidence) -> list[Judgement]:
     for rung in evidence.trial.rungs if evidence.trial is not None else ():
         for finding in rung.findings:
             rule = rules.get(finding.rule)
-            if rule is not None and (rule.explains is not Symptom.SLOW or rule.of_loader):
+            if rule is not None and (rule.explains is not Symptom.SLOW or rule.applies_to_trials):
                 own = msgspec.structs.replace(finding, role="root", because_of=None)
                 found.setdefault(rule.name, Judgement(rule.name, "found", findings=[own]))
     return list(found.values())
 
 
 def rank_findings(judgements: list[Judgement]) -> list[Finding]:
-    """Most important first. What a finding's rule outranks is its consequence, and what says itself `because_of` it."""
+    """Most important first: roots, then what is a consequence of another finding, which says so with `because_of`."""
     rules = all_rules()
-    found = [finding for judgement in judgements for finding in judgement.findings]
-    present = {finding.rule for finding in found}
+    findings = [finding for judgement in judgements for finding in judgement.findings]
+    found: Found = {}
+    for finding in findings:
+        found.setdefault(finding.rule, {rules[finding.rule].explains}).add(Symptom(finding.symptom))
     ranked = []
-    for finding in found:
-        above = [one for one in present if one == finding.because_of] + _above(finding.rule, present)
+    for finding in findings:
+        above = [name for name in found if name == finding.because_of] + _above(finding.rule, found)
         if above and rules[finding.rule].fallback:
             continue
-        root = _topmost(above, present) if above else None
+        root = _topmost(above, found) if above else None
         role = finding.role if root is None else "consequence"
         ranked.append(msgspec.structs.replace(finding, role=role, because_of=root))
-    return sorted([_with_worst_symptom(one, ranked) for one in ranked], key=_weight)
+    return sorted([_with_worst_symptom(finding, ranked) for finding in ranked], key=_weight)
 
 
 def _with_worst_symptom(finding: Finding, all_of_them: list[Finding]) -> Finding:
@@ -85,39 +90,59 @@ def _with_worst_symptom(finding: Finding, all_of_them: list[Finding]) -> Finding
     return msgspec.structs.replace(finding, symptom=worst.symptom)
 
 
-def _above(name: str, present: set[str]) -> list[str]:
-    """Rules that were found and outrank this one, by their own word or by its."""
-    rules = all_rules()
-    return [
-        other
-        for other in sorted(present)
-        if name in rules[other].outranks
-        or other in rules[name].behind
-        or _stands_behind(rules[name], rules[other])
-        or _takes_over(rules[other], rules[name])
-    ]
+def _above(name: str, found: Found) -> list[str]:
+    """Rules that found something of which this rule's finding is a consequence."""
+    rule, rules = all_rules()[name], all_rules()
+    return [other for other in sorted(found) if other != name and _is_above(rules[other], rule, found)]
 
 
-def _takes_over(rule: Rule, other: Rule) -> bool:
+def _is_above(higher: Rule, rule: Rule, found: Found) -> bool:
+    """By the word of either rule, or else by their levels."""
+    if _says_so(higher, rule):
+        return True
+    if _says_so(rule, higher):
+        return False
+    if _yields_to_its_kind(rule, higher):
+        return True
+    return higher.level > rule.level and _bears_on(higher, found[higher.name], rule, found[rule.name])
+
+
+def _says_so(higher: Rule, rule: Rule) -> bool:
+    return rule.name in higher.outranks or higher.name in rule.yields_to or _takes_over(higher, rule)
+
+
+def _takes_over(higher: Rule, rule: Rule) -> bool:
     """It gives the reason that the other has found in a trial; neither does so for the other."""
-    return other.explains in rule.outranks and not any(isinstance(one, Symptom) for one in other.outranks)
+    return rule.explains in higher.outranks and not any(isinstance(named, Symptom) for named in rule.outranks)
 
 
-def _stands_behind(rule: Rule, other: Rule) -> bool:
-    """Behind anything, or anything of the other's kind; but neither behind what it outranks nor who stands so, too."""
-    wide = ANYTHING in rule.behind or other.explains in rule.behind
-    return wide and other.name not in (rule.name, *rule.outranks) and _stands_alone(other)
+def _yields_to_its_kind(rule: Rule, higher: Rule) -> bool:
+    """To all that explain a symptom, but for those who do so themselves."""
+    return higher.explains in rule.yields_to and not higher.fallback and not _yields_to_a_kind(higher)
 
 
-def _stands_alone(rule: Rule) -> bool:
-    return not rule.fallback and not any(one == ANYTHING or isinstance(one, Symptom) for one in rule.behind)
+def _yields_to_a_kind(rule: Rule) -> bool:
+    return any(isinstance(named, Symptom) for named in rule.yields_to)
 
 
-def _topmost(above: list[str], present: set[str]) -> str:
+def _bears_on(higher: Rule, its: set[Symptom], rule: Rule, symptoms: set[Symptom]) -> bool:
+    """Whether a finding that shows as `its` can be behind one that shows as `symptoms`.
+
+    What ended or stands does so because of something that ended or stands, or because of wrong data where that is the
+    proven cause. What is slow is so because of something slow; a broad word on it goes under when the run ended.
+    """
+    if symptoms & ENDS:
+        return bool(its & ENDS) or (Symptom.WRONG in its and higher.level is Level.CAUSE)
+    if Symptom.SLOW in symptoms:
+        return Symptom.SLOW in its or (bool(its & ENDS) and rule.level < Level.SPECIFIC)
+    return False
+
+
+def _topmost(above: list[str], found: Found) -> str:
     """The rule above all the others: one that no other outranks, of these or of those above these."""
     seen, waiting = set(above), list(above)
     for name in waiting:
-        further = _above(name, present)
+        further = _above(name, found)
         if not further:
             return name
         waiting += [one for one in further if one not in seen]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from enum import IntEnum
 from typing import Literal
 
 import msgspec
@@ -11,22 +12,31 @@ from ..analysis.case import Case
 from ..evidence.finding import Certainty, Finding, Symptom
 
 Check = Callable[[Case], Iterator[Finding]]
-ANYTHING = "*"
 Verdict = Literal["found", "clear", "unknown", "broken"]
 
 
+class Level(IntEnum):
+    """How near to the cause of a failure the findings of a rule are."""
+
+    ECHO = 0  # that something ended, stands or is late, as any failure shows: an exception, a killed process, a timeout
+    GENERAL = 1  # which part of the training failed or holds it up, for one of several reasons
+    SPECIFIC = 2  # the reason
+    CAUSE = 3  # what is behind a reason of its own: the other reason is only how it shows
+
+
 class Rule(msgspec.Struct, frozen=True):
-    """A check with what it explains, what it needs, and which other rules' findings it makes a consequence."""
+    """A check with what it explains, what it needs, and which other rules' findings are consequences of its own."""
 
     check: Check
     explains: Symptom
     needs: tuple[str, ...]
     certainty: Certainty
+    level: Level = Level.SPECIFIC
     outranks: tuple[str | Symptom, ...] = ()
+    yields_to: tuple[str | Symptom, ...] = ()
     fallback: bool = False
-    behind: tuple[str | Symptom, ...] = ()
-    foretells: bool = False
-    of_loader: bool = False
+    predicts: bool = False
+    applies_to_trials: bool = False
 
     @property
     def name(self) -> str:
@@ -46,25 +56,29 @@ class Judgement(msgspec.Struct, frozen=True):
 def rule(
     explains: Symptom,
     needs: tuple[str, ...],
-    outranks: tuple[str | Symptom, ...] = (),
     *,
     certainty: Certainty,
+    level: Level = Level.SPECIFIC,
+    outranks: tuple[str | Symptom, ...] = (),
+    yields_to: tuple[str | Symptom, ...] = (),
     fallback: bool = False,
-    behind: tuple[str | Symptom, ...] = (),
-    foretells: bool = False,
-    of_loader: bool = False,
+    predicts: bool = False,
+    applies_to_trials: bool = False,
 ) -> Callable[[Check], Rule]:
-    """Declare a rule: `needs` names sections of Evidence (`a|b`: one of them will do), `outranks` names rules,
-    or a `Symptom`: all that explain one and came of a trial, whose reason this rule gives. `certainty` holds for every
+    """Declare a rule: `needs` names sections of Evidence (`a|b`: one of them will do). `certainty` holds for every
     finding of the rule that does not say its own.
 
-    A fallback is silent when it is outranked. `behind` is the same the other way round: rules that outrank this one,
-    or `ANYTHING` that was found and is not behind or a fallback itself, or a `Symptom`: anything that explains one.
-    What a rule that `foretells` finds is told while the run still goes on: there is time to do something about it.
-    What is slow `of_loader` is so whatever the training does: the rule also holds of a trial, which has no training.
+    Of two findings about the same trouble, the one with the higher `level` is the root and the other its consequence.
+    What levels cannot say, `outranks` and `yields_to` do, and they win: names of rules; or a `Symptom`. What outranks a
+    symptom gives the reason for all that explain it and came of a trial. What yields to a symptom yields to anything
+    that explains it. A fallback is silent where it is a consequence.
+    What a rule that `predicts` finds is told while the run still goes on: there is time to do something about it.
+    A slow rule that `applies_to_trials` holds of a loader alone, whatever the training does.
     """
 
     def declare(check: Check) -> Rule:
-        return Rule(check, explains, needs, certainty, outranks, fallback, behind, foretells, of_loader)
+        return Rule(
+            check, explains, needs, certainty, level, outranks, yields_to, fallback, predicts, applies_to_trials
+        )
 
     return declare

@@ -38,12 +38,7 @@ from ..rule import rule
 SHOWN = 5  # remains, the newest ones
 
 
-@rule(
-    explains=Symptom.CRASHED,
-    certainty=Certainty.CERTAIN,
-    needs=("recording",),
-    outranks=("uncaught-exception", "checkpoint-missing", "rank-crash-cascade", "worker-killed"),
-)
+@rule(explains=Symptom.CRASHED, certainty=Certainty.CERTAIN, needs=("recording",), outranks=("checkpoint-missing",))
 def check(case: Case) -> Iterator[Finding]:
     tried = [(one, process) for process in case.mains for one in process.saved if one.failed]
     found = [(one, process, why) for one, process in tried if (why := refused(one, usual_size(process, one)))]

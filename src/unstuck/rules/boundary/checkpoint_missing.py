@@ -39,7 +39,7 @@ SETTLED = 5.0  # seconds after which a live run has renamed or moved what it sav
 STEPS = 3  # after a failure: fewer may be what is left of a loop that is being ended because of it
 
 
-@rule(explains=Symptom.WRONG, certainty=Certainty.LIKELY, needs=("recording",), behind=(Symptom.CRASHED,))
+@rule(explains=Symptom.WRONG, certainty=Certainty.LIKELY, needs=("recording",), yields_to=(Symptom.CRASHED,))
 def check(case: Case) -> Iterator[Finding]:
     in_order = case.run.status in (0, None)
     for process in case.mains:

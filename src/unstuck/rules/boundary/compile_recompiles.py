@@ -63,12 +63,7 @@ class Again(NamedTuple):
         return any(one.limited for one in self.times)
 
 
-@rule(
-    explains=Symptom.SLOW,
-    certainty=Certainty.CERTAIN,
-    needs=("recording",),
-    outranks=("epoch-boundary-gap", "straggler-rank"),
-)
+@rule(explains=Symptom.SLOW, certainty=Certainty.CERTAIN, needs=("recording",))
 def check(case: Case) -> Iterator[Finding]:
     found = [one for process in case.mains for one in _again(process) if _matters(one)]
     for one in sorted(found, key=lambda one: (-one.limited, -one.seconds))[:1]:

@@ -38,7 +38,7 @@ from ...evidence.loader import ENDING, FIRST_BATCH, OTHER_LOADER, OWN, RANKS, ST
 from ...evidence.process import Process
 from ...wording.settings import once, settings
 from ...wording.text import duration, line, many, percent, short, who
-from ..rule import rule
+from ..rule import Level, rule
 
 BOUNDARIES = 2  # one alone may be a coincidence
 EACH = 1.0  # seconds a boundary, on average: what is shorter nobody notices
@@ -62,15 +62,10 @@ class Boundary(NamedTuple):
     explains=Symptom.SLOW,
     certainty=Certainty.LIKELY,
     needs=("recording",),
-    behind=(
-        "worker-respawn-epoch-gap", "slow-checkpoint", "logger-blocks-epoch-end", "loader-shutdown-slow-join",
-        "gc-pauses", "compile-recompiles", "dataloader-bound", "spawn-pickle-large-dataset", "worker-start-slow",
-        "logger-in-hot-loop", "too-many-workers", "wandb-init-timeout", "wandb-finish-hang", "first-batch-slow",
-        "next-iter-every-step", "sampler-reads-data", "shuffle-buffer-large", "loader-always-slow",
-        "stuck-in-user-code", "stdout-pipe-full",
-    ),
+    level=Level.ECHO,
+    yields_to=("dataloader-bound", "first-batch-slow", "loader-always-slow", "stuck-in-user-code"),
     fallback=True,
-)  # fmt: skip
+)
 def check(case: Case) -> Iterator[Finding]:
     found = [_boundary(case, main, loader) for main in case.mains for loader in main.loaders]
     for one in sorted(found, key=lambda one: -one.seconds)[:1]:

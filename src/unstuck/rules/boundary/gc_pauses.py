@@ -47,12 +47,7 @@ DISTANCES = 5  # in batches from pause to pause, all multiples of one: one time 
 LOOKS = 2  # that met the training at the same line in such a pause: one alone may be a moment late
 
 
-@rule(
-    explains=Symptom.SLOW,
-    certainty=Certainty.CERTAIN,
-    needs=("recording",),
-    outranks=("dataloader-bound", "epoch-boundary-gap", "straggler-rank", "logger-in-hot-loop"),
-)
+@rule(explains=Symptom.SLOW, certainty=Certainty.CERTAIN, needs=("recording",), outranks=("logger-in-hot-loop",))
 def check(case: Case) -> Iterator[Finding]:
     for process in sorted(case.mains, key=lambda one: -one.collecting.total)[:1]:
         ran, took = lasted(process), process.collecting

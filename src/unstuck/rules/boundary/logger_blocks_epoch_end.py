@@ -52,15 +52,7 @@ class Boundaries(NamedTuple):
     parts: list[Part]
 
 
-@rule(
-    explains=Symptom.SLOW,
-    certainty=Certainty.LIKELY,
-    needs=("recording",),
-    outranks=(
-        "epoch-boundary-gap", "worker-respawn-epoch-gap", "stuck-in-user-code", "straggler-rank", "dataloader-bound",
-        "collective-timeout", "rank0-only-collective", "main-killed",
-    ),
-)  # fmt: skip
+@rule(explains=Symptom.SLOW, certainty=Certainty.LIKELY, needs=("recording",), outranks=("rank0-only-collective",))
 def check(case: Case) -> Iterator[Finding]:
     stuck = next((one for one in hung_calls(case) if _between(one)), None)
     if stuck is not None:

@@ -66,7 +66,7 @@ BODY = "in the loop's body"
     explains=Symptom.SLOW,
     certainty=Certainty.LIKELY,
     needs=("recording",),
-    outranks=("dataloader-bound", "straggler-rank", "stuck-in-user-code", "epoch-boundary-gap", "main-killed"),
+    outranks=("stuck-in-user-code", "main-killed"),
 )
 def check(case: Case) -> Iterator[Finding]:
     stuck = next((one for one in hung_calls(case) if _in_body(one)), None)

@@ -39,12 +39,7 @@ SECONDS = 2.0  # in all: less is noise in a short run
 OFTEN = 1.0  # seconds between two: whoever saves that often has to save less often, not faster
 
 
-@rule(
-    explains=Symptom.SLOW,
-    certainty=Certainty.CERTAIN,
-    needs=("recording",),
-    outranks=("epoch-boundary-gap", "straggler-rank", "dataloader-bound"),
-)
+@rule(explains=Symptom.SLOW, certainty=Certainty.CERTAIN, needs=("recording",))
 def check(case: Case) -> Iterator[Finding]:
     all_of_them = [held(one) for one in case.mains]
     for one in sorted(all_of_them, key=lambda one: -one.seconds)[:1]:

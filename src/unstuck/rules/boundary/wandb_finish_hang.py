@@ -34,7 +34,7 @@ from ...evidence.live import Seen, Stack
 from ...evidence.process import Process
 from ...wording.printable import quoted
 from ...wording.text import duration, short, size
-from ..rule import rule
+from ..rule import Level, rule
 
 FINISHING = ("finish", "_finish", "_on_finish", "teardown", "teardown_atexit")
 SERVICE = "wandb-core"
@@ -44,11 +44,9 @@ SERVICE = "wandb-core"
     explains=Symptom.STUCK,
     certainty=Certainty.LIKELY,
     needs=("processes|recording",),
-    outranks=(
-        "stuck-in-user-code", "nondaemon-thread-exit", "uncaught-exception", "main-killed", "logger-blocks-epoch-end",
-        "collective-timeout", "rank-crash-cascade", "rank0-only-collective",
-    ),
-)  # fmt: skip
+    level=Level.CAUSE,
+    outranks=("logger-blocks-epoch-end",),
+)
 def check(case: Case) -> Iterator[Finding]:
     for main in case.mains:
         open_ = [one for one in hung_calls(case) if one.main is main and one.call.name == "wandb.finish"]

@@ -35,22 +35,13 @@ from ...evidence.loader import Logger
 from ...evidence.process import Failure, Process
 from ...wording.printable import quoted, quoted_line
 from ...wording.text import duration, many, said, short
-from ..rule import rule
+from ..rule import Level, rule
 
 ERRORS = ("CommError", "wandb.errors.errors.CommError", "wandb.errors.CommError")
 FILES = ("wandb/sdk/wandb_init.py", "wandb/sdk/wandb_login.py")
 
 
-@rule(
-    explains=Symptom.STUCK,
-    certainty=Certainty.LIKELY,
-    needs=("processes|recording",),
-    outranks=(
-        "stuck-in-user-code", "uncaught-exception", "main-killed", "rank-crash-cascade", "collective-timeout",
-        "rendezvous-peer-missing", "silent-rank-data-stall", "rank0-only-collective", "main-process-first-timeout",
-        "restart-loop",
-    ),
-)  # fmt: skip
+@rule(explains=Symptom.STUCK, certainty=Certainty.LIKELY, needs=("processes|recording",), level=Level.CAUSE)
 def check(case: Case) -> Iterator[Finding]:
     for main in case.mains:
         failure = _gave_up(main)

@@ -31,10 +31,15 @@ from ...evidence.finding import Certainty, Finding, Remedy, Subject, Symptom
 from ...wording.printable import printable, quoted
 from ...wording.text import many
 from ..rule import rule
-from . import RAISED, SWALLOWED
 
 
-@rule(explains=Symptom.WRONG, certainty=Certainty.CERTAIN, needs=("data",), outranks=RAISED, behind=SWALLOWED)
+@rule(
+    explains=Symptom.WRONG,
+    certainty=Certainty.CERTAIN,
+    needs=("data",),
+    outranks=("worker-python-exception", "uncaught-exception"),
+    yields_to=("handler-drops-shard-rest", "shard-read-errors"),
+)
 def check(case: Case) -> Iterator[Finding]:
     found = bad(case, "tar-duplicate")
     if found:

@@ -26,12 +26,17 @@ from ...analysis.data_files import Bad, bad, cost
 from ...analysis.data_wording import fetch, finding, named
 from ...evidence.finding import Certainty, Finding, Symptom
 from ..rule import rule
-from . import RAISED, SWALLOWED
 
 QUIET = ("jsonl", "text", "")  # formats of which an empty file is a valid one
 
 
-@rule(explains=Symptom.WRONG, certainty=Certainty.CERTAIN, needs=("data",), outranks=RAISED, behind=SWALLOWED)
+@rule(
+    explains=Symptom.WRONG,
+    certainty=Certainty.CERTAIN,
+    needs=("data",),
+    outranks=("worker-python-exception", "uncaught-exception"),
+    yields_to=("handler-drops-shard-rest", "shard-read-errors"),
+)
 def check(case: Case) -> Iterator[Finding]:
     found = [one for one in bad(case, "empty", "no-rows") if one.file.format]
     found.sort(key=_raises, reverse=True)

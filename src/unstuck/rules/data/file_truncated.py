@@ -26,10 +26,9 @@ from ...analysis.data_wording import fetch, finding, named
 from ...evidence.finding import Certainty, Finding, Symptom
 from ...wording.text import many
 from ..rule import rule
-from . import RAISED, SWALLOWED
 
 
-@rule(explains=Symptom.CRASHED, certainty=Certainty.CERTAIN, needs=("data",), outranks=RAISED, behind=SWALLOWED)
+@rule(explains=Symptom.CRASHED, certainty=Certainty.CERTAIN, needs=("data",))
 def check(case: Case) -> Iterator[Finding]:
     found = bad(case, "cut")
     if found:

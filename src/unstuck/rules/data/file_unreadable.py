@@ -25,18 +25,11 @@ from ...analysis.data_wording import again, finding, listing, named, once_more
 from ...evidence.finding import Certainty, Finding, Remedy, Symptom
 from ...wording.printable import quoted
 from ..rule import rule
-from . import RAISED, SWALLOWED
 
 DIED = "reader-died"
 
 
-@rule(
-    explains=Symptom.CRASHED,
-    certainty=Certainty.CERTAIN,
-    needs=("data",),
-    outranks=(*RAISED, "worker-segfault"),
-    behind=SWALLOWED,
-)
+@rule(explains=Symptom.CRASHED, certainty=Certainty.CERTAIN, needs=("data",), outranks=("worker-segfault",))
 def check(case: Case) -> Iterator[Finding]:
     found = bad(case, "unreadable", DIED)
     if found:

@@ -27,12 +27,11 @@ from ...evidence.finding import Certainty, Finding, Remedy, Symptom
 from ...wording.printable import quoted
 from ...wording.text import many
 from ..rule import rule
-from . import RAISED, SWALLOWED
 
 LFS = "Git LFS"
 
 
-@rule(explains=Symptom.CRASHED, certainty=Certainty.CERTAIN, needs=("data",), outranks=RAISED, behind=SWALLOWED)
+@rule(explains=Symptom.CRASHED, certainty=Certainty.CERTAIN, needs=("data",))
 def check(case: Case) -> Iterator[Finding]:
     found = bad(case, "foreign")
     if found:

@@ -29,7 +29,6 @@ from ...evidence.finding import Certainty, Finding, Remedy, Symptom
 from ...wording.printable import printable, quoted
 from ...wording.text import many
 from ..rule import rule
-from . import RAISED, SWALLOWED
 
 SORT = (
     'import sys, tarfile; old = tarfile.open(sys.argv[1]); new = tarfile.open(sys.argv[2], "w:{}"); first = {{}}; '
@@ -39,7 +38,13 @@ SORT = (
 MODES = {"": "", "gzip": "gz", "bzip2": "bz2", "xz": "xz"}
 
 
-@rule(explains=Symptom.WRONG, certainty=Certainty.CERTAIN, needs=("data",), outranks=RAISED, behind=SWALLOWED)
+@rule(
+    explains=Symptom.WRONG,
+    certainty=Certainty.CERTAIN,
+    needs=("data",),
+    outranks=("worker-python-exception", "uncaught-exception"),
+    yields_to=("handler-drops-shard-rest", "shard-read-errors"),
+)
 def check(case: Case) -> Iterator[Finding]:
     found = bad(case, "tar-apart")
     if found:

@@ -31,12 +31,17 @@ from ...analysis.data_wording import fetch, finding, named
 from ...evidence.data import NO_END
 from ...evidence.finding import Certainty, Finding, Symptom
 from ..rule import rule
-from . import RAISED, SWALLOWED
 
 KINDS = ("tar-bad-header", "tar-early-end", "tar-cut-header", NO_END)
 
 
-@rule(explains=Symptom.WRONG, certainty=Certainty.CERTAIN, needs=("data",), outranks=RAISED, behind=SWALLOWED)
+@rule(
+    explains=Symptom.WRONG,
+    certainty=Certainty.CERTAIN,
+    needs=("data",),
+    outranks=("worker-python-exception", "uncaught-exception"),
+    yields_to=("handler-drops-shard-rest", "shard-read-errors"),
+)
 def check(case: Case) -> Iterator[Finding]:
     found = [*bad(case, *KINDS), *long_tails(case)]
     if found:

@@ -27,10 +27,9 @@ from ...analysis.data_wording import finding, listed_out, listing, named, once_m
 from ...evidence.finding import Certainty, Finding, Remedy, Symptom
 from ...wording.text import many
 from ..rule import rule
-from . import RAISED, SWALLOWED
 
 
-@rule(explains=Symptom.CRASHED, certainty=Certainty.CERTAIN, needs=("data",), outranks=RAISED, behind=SWALLOWED)
+@rule(explains=Symptom.CRASHED, certainty=Certainty.CERTAIN, needs=("data",))
 def check(case: Case) -> Iterator[Finding]:
     found = bad(case, "undecodable")
     if found:

@@ -27,12 +27,17 @@ from ...analysis.data_wording import fetch, finding, named
 from ...evidence.finding import Certainty, Finding, Symptom
 from ...wording.text import many
 from ..rule import rule
-from . import RAISED, SWALLOWED
 
 TEXTS, TABLES = ("jsonl", "json"), ("parquet", "arrow")
 
 
-@rule(explains=Symptom.WRONG, certainty=Certainty.CERTAIN, needs=("data",), outranks=RAISED, behind=SWALLOWED)
+@rule(
+    explains=Symptom.WRONG,
+    certainty=Certainty.CERTAIN,
+    needs=("data",),
+    outranks=("worker-python-exception", "uncaught-exception"),
+    yields_to=("handler-drops-shard-rest", "shard-read-errors"),
+)
 def check(case: Case) -> Iterator[Finding]:
     found = bad(case, "zeros")
     if found:

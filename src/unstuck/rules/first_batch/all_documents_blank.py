@@ -30,15 +30,20 @@ from ...evidence.loader import Source
 from ...evidence.process import Process
 from ...wording.printable import printable, quoted
 from ...wording.text import line, many, short, who
-from ..rule import rule
-from .rank_without_row_groups import OUTRANKED
+from ..rule import Level, rule
 
 LOOKED = 8  # rows: fewer are an accident
 LOOK = "import sys, pyarrow.parquet as pq; print(pq.read_table(sys.argv[1]).slice(0, 5))"
 AGAIN = 10  # times that something was read again which had been read before and was blank then
 
 
-@rule(explains=Symptom.STUCK, certainty=Certainty.CERTAIN, needs=("recording|data",), outranks=OUTRANKED)
+@rule(
+    explains=Symptom.STUCK,
+    certainty=Certainty.CERTAIN,
+    needs=("recording|data",),
+    level=Level.CAUSE,
+    outranks=("workers-without-shards",),
+)
 def check(case: Case) -> Iterator[Finding]:
     column = all_blank(case)
     if column is not None and column.documents >= LOOKED:

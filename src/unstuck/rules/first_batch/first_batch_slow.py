@@ -35,7 +35,7 @@ from ...evidence.finding import Certainty, Finding, Remedy, Subject, Symptom
 from ...evidence.loader import Source
 from ...evidence.process import Process
 from ...wording.text import duration, line, many, percent, short, who
-from ..rule import rule
+from ..rule import Level, rule
 
 SECONDS = 10.0  # what somebody waits without a word before he begins to wonder
 SHARE = 0.5  # of the time since it was asked for: a long training does not care about its first minute
@@ -48,19 +48,8 @@ SHORT = 100  # tokens: documents below that are short
     explains=Symptom.SLOW,
     certainty=Certainty.CERTAIN,
     needs=("recording",),
-    behind=(
-        Symptom.CRASHED,
-        Symptom.STUCK,
-        "worker-start-slow",
-        "shuffle-buffer-large",
-        "sampler-reads-data",
-        "spawn-pickle-large-dataset",
-        "worker-respawn-epoch-gap",
-        "next-iter-every-step",
-        "epoch-boundary-gap",
-        "cpu-oversubscription",
-        "too-many-workers",
-    ),
+    level=Level.ECHO,
+    yields_to=(Symptom.CRASHED, Symptom.STUCK, "epoch-boundary-gap"),
 )
 def check(case: Case) -> Iterator[Finding]:
     for main in case.mains:

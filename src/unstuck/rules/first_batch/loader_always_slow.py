@@ -33,7 +33,7 @@ from ...evidence.finding import Certainty, Finding, Remedy, Subject, Symptom
 from ...evidence.loader import Loader, Source
 from ...evidence.process import Process
 from ...wording.text import duration, line, many, percent, short, who
-from ..rule import rule
+from ..rule import Level, rule
 
 OTHERS = 2  # batches after the first
 SECONDS = 5.0  # in all
@@ -48,8 +48,9 @@ FULL = 0.5  # of a batch's time in one kind of call
     explains=Symptom.SLOW,
     certainty=Certainty.CERTAIN,
     needs=("recording",),
+    level=Level.ECHO,
     outranks=("dataloader-bound",),
-    behind=(Symptom.CRASHED, Symptom.STUCK, "sampler-reads-data", "cpu-oversubscription", "too-many-workers"),
+    yields_to=(Symptom.CRASHED, Symptom.STUCK),
 )
 def check(case: Case) -> Iterator[Finding]:
     for main in case.mains:

@@ -63,8 +63,7 @@ OUTRANKED = (
     explains=Symptom.STUCK,
     certainty=Certainty.LIKELY,
     needs=("processes", "stacks"),
-    outranks=OUTRANKED,
-    behind=("nanochat-empty-split-spin", "rank-without-row-groups", "all-documents-blank", "gil-held"),
+    outranks=("worker-infinite-loop", "silent-rank-data-stall"),
 )
 def check(case: Case) -> Iterator[Finding]:
     for seen in case.processes or ():

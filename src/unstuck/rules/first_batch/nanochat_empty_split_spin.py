@@ -31,27 +31,14 @@ from ...analysis.standstill import computes, earlier, main_stack, recorded, stan
 from ...evidence.finding import Certainty, Finding, Remedy, Subject, Symptom
 from ...evidence.live import Frame, Seen, Stack
 from ...wording.text import duration, percent, short, who
-from ..rule import rule
+from ..rule import Level, rule
 
 EMPTY = ("[]", "()", "{}", "set()", "0")  # as a value is written; else the loop's own variable shows it
 GROWN = 1 << 18  # bytes: what an interpreter may take for itself in a second; a buffer that fills takes more
 A_MINUTE = 60.0  # seconds, where the value is not known: longer than most computations that read nothing
 
 
-@rule(
-    explains=Symptom.STUCK,
-    certainty=Certainty.CERTAIN,
-    needs=("processes", "stacks"),
-    outranks=(
-        "stuck-in-user-code",
-        "worker-infinite-loop",
-        "silent-rank-data-stall",
-        "dataloader-bound",
-        "uncaught-exception",
-        "main-killed",
-        "collective-timeout",
-    ),
-)
+@rule(explains=Symptom.STUCK, certainty=Certainty.CERTAIN, needs=("processes", "stacks"), level=Level.CAUSE)
 def check(case: Case) -> Iterator[Finding]:
     for seen in case.processes or ():
         stack = main_stack(case, seen.pid)

@@ -31,7 +31,7 @@ from ...evidence.finding import Certainty, Finding, Remedy, Subject, Symptom
 from ...evidence.process import Process
 from ...wording.printable import printable
 from ...wording.text import many, short, who
-from ..rule import rule
+from ..rule import Level, rule
 
 ROUNDS = 20  # times each file was opened, on average: nobody looks at footers so often for their own sake
 OPENED = 100  # files in all
@@ -51,7 +51,13 @@ OUTRANKED = (
 )
 
 
-@rule(explains=Symptom.STUCK, certainty=Certainty.LIKELY, needs=("recording|data",), outranks=OUTRANKED)
+@rule(
+    explains=Symptom.STUCK,
+    certainty=Certainty.LIKELY,
+    needs=("recording|data",),
+    level=Level.CAUSE,
+    outranks=("workers-without-shards",),
+)
 def check(case: Case) -> Iterator[Finding]:
     few = few_groups(case)
     if few is not None:

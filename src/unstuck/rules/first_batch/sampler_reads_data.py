@@ -56,14 +56,7 @@ class Drawn(NamedTuple):
     explains=Symptom.SLOW,
     certainty=Certainty.CERTAIN,
     needs=("recording|stacks",),
-    outranks=(
-        "dataloader-bound",
-        "first-batch-slow",
-        "loader-always-slow",
-        "worker-respawn-epoch-gap",
-        "spawn-pickle-large-dataset",
-        "stuck-in-user-code",
-    ),
+    outranks=("worker-respawn-epoch-gap", "spawn-pickle-large-dataset", "stuck-in-user-code"),
 )
 def check(case: Case) -> Iterator[Finding]:
     yield from _recorded(case) if case.recording is not None else _met(case)

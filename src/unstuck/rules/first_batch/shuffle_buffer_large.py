@@ -39,12 +39,7 @@ FASTER = 0.1  # of the wait for the first: else it is no buffer that is filled, 
 FILLING = 0.5  # of the wait, by the first sample of a worker: it is the one that comes out of a full buffer
 
 
-@rule(
-    explains=Symptom.SLOW,
-    certainty=Certainty.CERTAIN,
-    needs=("recording",),
-    outranks=("dataloader-bound", "first-batch-slow", "loader-always-slow", "worker-respawn-epoch-gap"),
-)
+@rule(explains=Symptom.SLOW, certainty=Certainty.CERTAIN, needs=("recording",), outranks=("worker-respawn-epoch-gap",))
 def check(case: Case) -> Iterator[Finding]:
     for main in case.mains:
         for loader in main.loaders:

@@ -37,7 +37,7 @@ from ...evidence.finding import Certainty, Finding, Remedy, Subject, Symptom
 from ...evidence.loader import Loader
 from ...evidence.process import Process
 from ...wording.text import duration, many, percent
-from ..rule import rule
+from ..rule import Level, rule
 
 LONG = 5.0  # seconds: importing torch alone takes a spawned worker two or three
 LIVE = 15.0  # seconds, of a run that goes on: the longer it will run, the less a start matters
@@ -48,13 +48,7 @@ AT_ONCE = 3  # times as long, for workers that do so together on few processors
 SMALL = 0.05  # seconds: parts that are not worth a word
 
 
-@rule(
-    explains=Symptom.SLOW,
-    certainty=Certainty.CERTAIN,
-    needs=("recording",),
-    outranks=("first-batch-slow", "loader-always-slow"),
-    behind=("spawn-pickle-large-dataset", "worker-respawn-epoch-gap", "sampler-reads-data"),
-)
+@rule(explains=Symptom.SLOW, certainty=Certainty.CERTAIN, needs=("recording",), level=Level.GENERAL)
 def check(case: Case) -> Iterator[Finding]:
     for main in case.mains:
         for loader in main.loaders:

@@ -37,7 +37,7 @@ from ...evidence.finding import Certainty, Finding, Remedy, Subject, Symptom
 from ...evidence.loader import Buckets, Loader
 from ...evidence.process import Process
 from ...wording.text import many, short
-from ..rule import rule
+from ..rule import Level, rule
 
 SHOWN = 6  # buckets
 
@@ -46,21 +46,9 @@ SHOWN = 6  # buckets
     explains=Symptom.STUCK,
     certainty=Certainty.CERTAIN,
     needs=("recording",),
-    outranks=(
-        "accelerate-uneven-batch-sampler",
-        "collective-shape-mismatch",
-        "collective-timeout",
-        "collectives-out-of-step",
-        "dataloader-bound",
-        "ddp-uneven-batches",
-        "main-killed",
-        "rank-crash-cascade",
-        "straggler-rank",
-        "stuck-in-user-code",
-        "uncaught-exception",
-        "uneven-file-assignment",
-    ),
-    foretells=True,
+    level=Level.CAUSE,
+    outranks=("uneven-file-assignment",),
+    predicts=True,
 )
 def check(case: Case) -> Iterator[Finding]:
     apart = uneven(case)

@@ -49,16 +49,16 @@ MOST = 0.05  # of the run: what a hook may take without anybody minding
     explains=Symptom.SLOW,
     certainty=Certainty.LIKELY,
     needs=("recording",),
-    outranks=(
-        "epoch-boundary-gap", "worker-respawn-epoch-gap", "stuck-in-user-code", "straggler-rank", "dataloader-bound",
-        "collective-timeout", "rank0-only-collective", "rank-conditional-eval", "collectives-out-of-step",
-        "collective-shape-mismatch", "rank-crash-cascade", "main-killed", "uncaught-exception",
-    ),
-    behind=(
-        "logger-blocks-epoch-end", "wandb-finish-hang", "wandb-init-timeout", "hf-filelock", "filebaton-stale-lock",
+    outranks=("rank0-only-collective", "rank-conditional-eval"),
+    yields_to=(
+        "logger-blocks-epoch-end",
+        "wandb-finish-hang",
+        "wandb-init-timeout",
+        "hf-filelock",
+        "filebaton-stale-lock",
         "stdout-pipe-full",
     ),
-)  # fmt: skip
+)
 def check(case: Case) -> Iterator[Finding]:
     lonely = alone_in_hook(case)
     stuck = hung_hook(case) if lonely is None else None

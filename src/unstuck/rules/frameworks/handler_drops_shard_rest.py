@@ -30,7 +30,7 @@ from ...analysis.shards import Met, Trouble, by_path, of_list, same, swallowed, 
 from ...evidence.finding import Certainty, Finding, Remedy, Subject, Symptom
 from ...wording.printable import quoted
 from ...wording.text import duration, many, percent, short, who
-from ..rule import rule
+from ..rule import Level, rule
 
 FEW = 0.001  # of the shards: who reads thousands and tells a handler to go on has decided so
 LAST = 1  # samples that still come after the error: the one before is handed on when the next is looked for
@@ -42,19 +42,8 @@ SLEPT = 1.0  # seconds of sleeping in handlers that are worth a line
     explains=Symptom.WRONG,
     certainty=Certainty.CERTAIN,
     needs=("recording",),
-    outranks=(
-        "collective-timeout",
-        "collectives-out-of-step",
-        "ddp-uneven-batches",
-        "iterable-length-lies",
-        "main-killed",
-        "rank-crash-cascade",
-        "straggler-rank",
-        "uncaught-exception",
-        "uneven-file-assignment",
-        "worker-finished-early",
-        "worker-python-exception",
-    ),
+    level=Level.CAUSE,
+    outranks=("iterable-length-lies", "straggler-rank", "uneven-file-assignment", "worker-finished-early"),
 )
 def check(case: Case) -> Iterator[Finding]:
     met = [one for one in swallowed(case) if _is_lost(one)]

@@ -54,7 +54,7 @@ class Made(NamedTuple):
     where: Place | None
 
 
-@rule(explains=Symptom.SLOW, certainty=Certainty.CERTAIN, needs=("recording",), outranks=("dataloader-bound",))
+@rule(explains=Symptom.SLOW, certainty=Certainty.CERTAIN, needs=("recording",))
 def check(case: Case) -> Iterator[Finding]:
     of_loaders = [_of_loader(case, main, loader) for main in case.mains for loader in main.loaders]
     yield from each_once([*of_loaders, *(_of_main(case, main) for main in case.mains)])

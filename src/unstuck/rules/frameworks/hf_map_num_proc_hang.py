@@ -46,7 +46,7 @@ from ...evidence.finding import Certainty, Finding, Remedy, Symptom
 from ...evidence.live import Seen, Stack
 from ...evidence.loader import Source
 from ...wording.text import many, short
-from ..rule import rule
+from ..rule import Level, rule
 
 WAITS, WORKS = "iflatmap_unordered", "_write_generator_to_queue"  # of datasets, in the parent and in each child
 PACKAGE = "/datasets/"
@@ -57,19 +57,7 @@ BAR = "tqdm_monitor"
 STANDS = 5.0
 
 
-@rule(
-    explains=Symptom.STUCK,
-    certainty=Certainty.CERTAIN,
-    needs=("processes", "stacks"),
-    outranks=(
-        "fork-after-openmp",
-        "fork-inherited-lock",
-        "logging-thread-fork-deadlock",
-        "stuck-in-user-code",
-        "uncaught-exception",
-        "main-killed",
-    ),
-)
+@rule(explains=Symptom.STUCK, certainty=Certainty.CERTAIN, needs=("processes", "stacks"), level=Level.CAUSE)
 def check(case: Case) -> Iterator[Finding]:
     for main, stack in mains(case):
         if any(_is(frame.file, frame.name, WAITS) for frame in stack.calls):

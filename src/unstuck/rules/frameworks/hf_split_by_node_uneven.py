@@ -32,7 +32,7 @@ from ...evidence.finding import Certainty, Finding, Remedy, Subject, Symptom
 from ...evidence.loader import Loader, Shards
 from ...wording.settings import in_words_of
 from ...wording.text import many, short
-from ..rule import rule
+from ..rule import Level, rule
 
 LEAVE_OUT = ("filter", "map", "take", "skip")  # steps after which a rank may have more or fewer samples than another
 
@@ -41,19 +41,8 @@ LEAVE_OUT = ("filter", "map", "take", "skip")  # steps after which a rank may ha
     explains=Symptom.STUCK,
     certainty=Certainty.CERTAIN,
     needs=("recording",),
-    outranks=(
-        "ddp-uneven-batches",
-        "uneven-file-assignment",
-        "collective-shape-mismatch",
-        "collective-timeout",
-        "collectives-out-of-step",
-        "dataloader-bound",
-        "main-killed",
-        "rank-crash-cascade",
-        "straggler-rank",
-        "stuck-in-user-code",
-        "uncaught-exception",
-    ),
+    level=Level.CAUSE,
+    outranks=("uneven-file-assignment",),
 )
 def check(case: Case) -> Iterator[Finding]:
     apart = uneven(case)

@@ -33,7 +33,7 @@ from ...evidence.finding import Certainty, Finding, Remedy, Subject, Symptom
 from ...evidence.process import Process
 from ...wording.printable import quoted
 from ...wording.text import duration, line, many, percent, short, who
-from ..rule import rule
+from ..rule import Level, rule
 
 SHARDS = 0.001  # of the list: who reads thousands and tells a handler to go on has decided so
 SAMPLES = 0.05  # of what was read: a few bad samples are part of most datasets, and to leave them out is a decision
@@ -56,19 +56,8 @@ class Loss(NamedTuple):
     explains=Symptom.WRONG,
     certainty=Certainty.CERTAIN,
     needs=("recording",),
-    outranks=(
-        "collective-timeout",
-        "collectives-out-of-step",
-        "ddp-uneven-batches",
-        "iterable-length-lies",
-        "main-killed",
-        "rank-crash-cascade",
-        "straggler-rank",
-        "uncaught-exception",
-        "uneven-file-assignment",
-        "worker-finished-early",
-        "worker-python-exception",
-    ),
+    level=Level.CAUSE,
+    outranks=("iterable-length-lies", "straggler-rank", "uneven-file-assignment", "worker-finished-early"),
 )
 def check(case: Case) -> Iterator[Finding]:
     met = swallowed(case)

@@ -39,8 +39,8 @@ from ..rule import rule
     certainty=Certainty.CERTAIN,
     needs=("recording",),
     outranks=("iterable-length-lies", "iterable-drop-last-per-worker"),
-    behind=("shard-read-errors", "handler-drops-shard-rest"),
-    foretells=True,
+    yields_to=("shard-read-errors", "handler-drops-shard-rest"),
+    predicts=True,
 )
 def check(case: Case) -> Iterator[Finding]:
     yield from each_once(_judge(case, main, one) for main in case.mains for one in main.frameworks)

@@ -35,7 +35,7 @@ from ...evidence.finding import Certainty, Finding, Remedy, Subject, Symptom
 from ...evidence.loader import Loader, Shards
 from ...evidence.process import Process
 from ...wording.text import line, many, said, short
-from ..rule import rule
+from ..rule import Level, rule
 
 
 class Empty(NamedTuple):
@@ -50,22 +50,8 @@ class Empty(NamedTuple):
     explains=Symptom.STUCK,
     certainty=Certainty.CERTAIN,
     needs=("recording",),
-    outranks=(
-        "collective-shape-mismatch",
-        "collective-timeout",
-        "collectives-out-of-step",
-        "dataloader-bound",
-        "ddp-uneven-batches",
-        "empty-loader-drop-last",
-        "main-killed",
-        "rank-crash-cascade",
-        "silent-rank-data-stall",
-        "straggler-rank",
-        "stuck-in-user-code",
-        "uncaught-exception",
-        "uneven-file-assignment",
-        "workers-without-shards",
-    ),
+    level=Level.CAUSE,
+    outranks=("empty-loader-drop-last", "uneven-file-assignment", "workers-without-shards"),
 )
 def check(case: Case) -> Iterator[Finding]:
     empty = _empty(case)

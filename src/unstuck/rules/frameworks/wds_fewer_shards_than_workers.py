@@ -31,7 +31,7 @@ from ...evidence.loader import Loader, Shards
 from ...wording.printable import printable
 from ...wording.settings import settings
 from ...wording.text import line, many, said, short
-from ..rule import rule
+from ..rule import Level, rule
 
 RAISES = "check_empty"
 
@@ -40,19 +40,8 @@ RAISES = "check_empty"
     explains=Symptom.CRASHED,
     certainty=Certainty.CERTAIN,
     needs=("recording|data",),
-    outranks=(
-        "worker-python-exception",
-        "uncaught-exception",
-        "rank-crash-cascade",
-        "main-killed",
-        "workers-without-shards",
-        "worker-finished-early",
-        "uneven-file-assignment",
-        "restart-loop",
-        "collective-timeout",
-        "collectives-out-of-step",
-        "ddp-uneven-batches",
-    ),
+    level=Level.CAUSE,
+    outranks=("workers-without-shards", "uneven-file-assignment"),
 )
 def check(case: Case) -> Iterator[Finding]:
     few = too_few(case, ARCHIVES)

@@ -39,20 +39,7 @@ from ..rule import rule
 RAISES = "single_node_only"
 
 
-@rule(
-    explains=Symptom.CRASHED,
-    certainty=Certainty.CERTAIN,
-    needs=("recording",),
-    outranks=(
-        "worker-python-exception",
-        "uncaught-exception",
-        "rank-crash-cascade",
-        "main-killed",
-        "restart-loop",
-        "collective-timeout",
-        "collectives-out-of-step",
-    ),
-)
+@rule(explains=Symptom.CRASHED, certainty=Certainty.CERTAIN, needs=("recording",))
 def check(case: Case) -> Iterator[Finding]:
     found = refused(case, RAISES)
     if found is None:

@@ -43,12 +43,7 @@ INTERLEAVED = "interleave_datasets"
 SHOWN = 8  # workers that are named one by one
 
 
-@rule(
-    explains=Symptom.SLOW,
-    certainty=Certainty.CERTAIN,
-    needs=("recording|data",),
-    outranks=("worker-finished-early", "dataloader-bound"),
-)
+@rule(explains=Symptom.SLOW, certainty=Certainty.CERTAIN, needs=("recording|data",))
 def check(case: Case) -> Iterator[Finding]:
     few = too_few(case, TABLES)
     if few is not None:

@@ -22,7 +22,7 @@ from collections.abc import Iterator
 from ...analysis.case import Case, reached
 from ...evidence.finding import Certainty, Finding, Remedy, Symptom
 from ...wording.text import duration, ending, signal_name, who
-from ..rule import rule
+from ..rule import Level, rule
 
 SHELL = 128
 LAST_SIGNAL = 64
@@ -32,12 +32,19 @@ LAST_SIGNAL = 64
     explains=Symptom.CRASHED,
     certainty=Certainty.CERTAIN,
     needs=("exits",),
-    fallback=True,
-    behind=(
-        Symptom.CRASHED, Symptom.STUCK, Symptom.STOPPED, "stopped-from-outside", "rank-crash-cascade", "restart-loop",
-        "collective-timeout", "rendezvous-peer-missing", "collectives-out-of-step", "stuck-in-user-code",
+    level=Level.ECHO,
+    yields_to=(
+        Symptom.CRASHED,
+        Symptom.STUCK,
+        Symptom.STOPPED,
+        "rank-crash-cascade",
+        "restart-loop",
+        "collective-timeout",
+        "collectives-out-of-step",
+        "stuck-in-user-code",
     ),
-)  # fmt: skip
+    fallback=True,
+)
 def check(case: Case) -> Iterator[Finding]:
     status = case.run.status
     if status is None or status <= 0 or case.trial is not None:

@@ -49,12 +49,7 @@ COMPILERS = (
 BUILDER = "torch/utils/cpp_extension.py"
 
 
-@rule(
-    explains=Symptom.STUCK,
-    certainty=Certainty.LIKELY,
-    needs=("processes", "stacks"),
-    outranks=("stuck-in-user-code", "dataloader-bound", "uncaught-exception", "main-killed"),
-)
+@rule(explains=Symptom.STUCK, certainty=Certainty.LIKELY, needs=("processes", "stacks"))
 def check(case: Case) -> Iterator[Finding]:
     for seen in case.processes or ():
         stack, lock = main_stack(case, seen.pid), seen.lock

@@ -31,7 +31,7 @@ from ...analysis.standstill import recorded
 from ...evidence.basics import Place
 from ...evidence.finding import Certainty, Finding, Remedy, Subject, Symptom
 from ...wording.text import duration, many, short, who
-from ..rule import rule
+from ..rule import Level, rule
 
 CALLS = 4  # native ones, of which the innermost are told
 
@@ -49,7 +49,7 @@ OUTRANKED = (
 )
 
 
-@rule(explains=Symptom.STUCK, certainty=Certainty.LIKELY, needs=("processes", "stacks"), outranks=OUTRANKED)
+@rule(explains=Symptom.STUCK, certainty=Certainty.LIKELY, needs=("processes", "stacks"), level=Level.CAUSE)
 def check(case: Case) -> Iterator[Finding]:
     for one in held(case):
         yield _found(case, one)

@@ -29,12 +29,12 @@ from ...evidence.basics import Place
 from ...evidence.finding import Certainty, Finding, Remedy, Symptom
 from ...evidence.process import Process
 from ...wording.text import duration, line, short, signal_name, who
-from ..rule import rule
+from ..rule import Level, rule
 
 FATAL = {-4, -5, -6, -7, -8, -11, -31, SIGKILL}
 
 
-@rule(explains=Symptom.CRASHED, certainty=Certainty.CERTAIN, needs=("exits",))
+@rule(explains=Symptom.CRASHED, certainty=Certainty.CERTAIN, needs=("exits",), level=Level.ECHO)
 def check(case: Case) -> Iterator[Finding]:
     for seen in sorted(case.exits or (), key=lambda one: one.at):
         process = case.process(seen.node, seen.pid, seen.at) or case.unrecorded_command(seen)

@@ -33,12 +33,7 @@ from ...wording.text import line, many, short
 from ..rule import rule
 
 
-@rule(
-    explains=Symptom.STUCK,
-    certainty=Certainty.LIKELY,
-    needs=("processes", "stacks"),
-    outranks=("stuck-in-user-code", "uncaught-exception", "main-killed"),
-)
+@rule(explains=Symptom.STUCK, certainty=Certainty.LIKELY, needs=("processes", "stacks"))
 def check(case: Case) -> Iterator[Finding]:
     for seen, stack in mains(case):
         if doing(stack) != EXITING or not idles(seen.main_task, seen.looked):

@@ -25,19 +25,14 @@ from ...analysis.culprits import awaited, calls, culprit, found, state
 from ...analysis.standstill import LONG, main_stack
 from ...evidence.finding import Certainty, Finding, Remedy, Subject, Symptom
 from ...evidence.live import Awaited, Seen, Stack
-from ..rule import rule
+from ..rule import Level, rule
 
 STREAMS = {1: "its standard output", 2: "its standard error"}
 WRITING = ("write", "writev")
 LAUNCHING = ("popen_spawn_posix.py", "popen_forkserver.py")
 
 
-@rule(
-    explains=Symptom.STUCK,
-    certainty=Certainty.CERTAIN,
-    needs=("processes", "stacks"),
-    outranks=("stuck-in-user-code", "worker-blocked-io", "dataloader-bound", "uncaught-exception", "main-killed"),
-)
+@rule(explains=Symptom.STUCK, certainty=Certainty.CERTAIN, needs=("processes", "stacks"), level=Level.CAUSE)
 def check(case: Case) -> Iterator[Finding]:
     for seen in case.processes or ():
         awaits, stack = _full_pipe(seen), main_stack(case, seen.pid)

@@ -50,16 +50,15 @@ ADVICE = {
     explains=Symptom.STOPPED,
     certainty=Certainty.CERTAIN,
     needs=("exits|host",),
-    outranks=(
-        "uncaught-exception", "main-killed", "rank-crash-cascade", "worker-killed", "worker-exited-silently",
-        "worker-python-exception", "collective-timeout",
+    yields_to=(
+        Symptom.STUCK,
+        "stuck-in-user-code",
+        "collectives-out-of-step",
+        "rendezvous-peer-missing",
+        "container-oom-killed",
+        "main-oom-killed",
     ),
-    # Stopped because it was stuck; or there was no memory left.
-    behind=(
-        Symptom.STUCK, "stuck-in-user-code", "collectives-out-of-step", "rendezvous-peer-missing",
-        "container-oom-killed", "main-oom-killed",
-    ),
-)  # fmt: skip
+)
 def check(case: Case) -> Iterator[Finding]:
     stop = None if told_alone(case) else stop_of(case)
     if stop is None:

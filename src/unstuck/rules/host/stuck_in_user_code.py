@@ -45,7 +45,7 @@ from ...analysis.standstill import (
 from ...evidence.finding import Certainty, Finding, Remedy, Symptom
 from ...evidence.live import Seen, Stack
 from ...wording.text import duration
-from ..rule import rule
+from ..rule import Level, rule
 
 A_MINUTE = 60.0  # longer than anybody sleeps on purpose between two steps
 
@@ -54,6 +54,7 @@ A_MINUTE = 60.0  # longer than anybody sleeps on purpose between two steps
     explains=Symptom.STUCK,
     certainty=Certainty.LIKELY,
     needs=("processes", "stacks"),
+    level=Level.ECHO,
     outranks=("dataloader-bound", "uncaught-exception", "main-killed"),
     fallback=True,
 )

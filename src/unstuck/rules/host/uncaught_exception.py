@@ -30,10 +30,10 @@ from ...analysis.torch_errors import REMOTE_ERROR, again, errors_of, late, warne
 from ...evidence.finding import Certainty, Finding, Remedy, Subject, Symptom
 from ...evidence.process import Failure, Process
 from ...wording.text import line, said, short, who
-from ..rule import rule
+from ..rule import Level, rule
 
 
-@rule(explains=Symptom.CRASHED, certainty=Certainty.CERTAIN, needs=("recording",))
+@rule(explains=Symptom.CRASHED, certainty=Certainty.CERTAIN, needs=("recording",), level=Level.ECHO)
 def check(case: Case) -> Iterator[Finding]:
     failed = [one for one in case.recording or () if one.role in ("main", "launcher") and _crashed(one)]
     ranks = [one for one in failed if one.role == "main"] or failed

@@ -31,7 +31,7 @@ from ...evidence.finding import Certainty, Finding, Remedy, Subject, Symptom
 from ...evidence.loader import Loader
 from ...evidence.process import Failure, Process
 from ...wording.text import duration, many, said, short, who
-from ..rule import rule
+from ..rule import Level, rule
 from ._torchdata import is_of_nodes
 
 WAITING = "waiting for a batch"
@@ -59,19 +59,8 @@ class Lost(NamedTuple):
     explains=Symptom.STUCK,
     certainty=Certainty.CERTAIN,
     needs=("recording",),
-    outranks=(
-        "collective-timeout",
-        "dataloader-bound",
-        "dataloader-timeout",
-        "main-killed",
-        "rank-crash-cascade",
-        "silent-rank-data-stall",
-        "straggler-rank",
-        "stuck-in-user-code",
-        "uncaught-exception",
-        "worker-respawn-epoch-gap",
-    ),
-    behind=("shm-exhausted", "shm-full-at-start", "fd-exhausted-tensors-kept", "fd-leak-in-dataset", "max-map-count"),
+    level=Level.GENERAL,
+    outranks=("dataloader-timeout", "silent-rank-data-stall", "straggler-rank", "worker-respawn-epoch-gap"),
 )
 def check(case: Case) -> Iterator[Finding]:
     for main in case.mains:

@@ -53,12 +53,7 @@ SHOWN = 6  # samples named in one line
 KINDS = 3  # of shapes shown
 
 
-@rule(
-    explains=Symptom.CRASHED,
-    certainty=Certainty.CERTAIN,
-    needs=("recording",),
-    outranks=("worker-python-exception", "uncaught-exception"),
-)
+@rule(explains=Symptom.CRASHED, certainty=Certainty.CERTAIN, needs=("recording",))
 def check(case: Case) -> Iterator[Finding]:
     for one in [found for found in raised(case) if _unequal(found.failure)][:1]:
         kinds = _kinds(one.failure)

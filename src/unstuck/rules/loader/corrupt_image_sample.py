@@ -42,12 +42,7 @@ SCAN = (
 )
 
 
-@rule(
-    explains=Symptom.CRASHED,
-    certainty=Certainty.CERTAIN,
-    needs=("recording|data",),
-    outranks=("worker-python-exception", "uncaught-exception"),
-)
+@rule(explains=Symptom.CRASHED, certainty=Certainty.CERTAIN, needs=("recording|data",))
 def check(case: Case) -> Iterator[Finding]:
     refused = undecoded(case)[:1]
     for one in refused:

@@ -54,8 +54,8 @@ IN_WORKER, BY_MAIN, FROM_START = "in the workers", "by the main process", "from 
     explains=Symptom.SLOW,
     certainty=Certainty.CERTAIN,
     needs=("recording", "host"),
-    outranks=("cpu-oversubscription", "too-many-workers", "dataloader-bound", "loader-always-slow"),
-    of_loader=True,
+    outranks=("cpu-oversubscription", "too-many-workers"),
+    applies_to_trials=True,
 )
 def check(case: Case) -> Iterator[Finding]:
     for main, loader in case.loaders_in_use:

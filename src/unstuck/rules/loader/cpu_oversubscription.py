@@ -50,8 +50,8 @@ VARIABLES = "OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1"
     explains=Symptom.SLOW,
     certainty=Certainty.CERTAIN,
     needs=("recording", "host"),
-    outranks=("too-many-workers", "dataloader-bound"),
-    of_loader=True,
+    outranks=("too-many-workers",),
+    applies_to_trials=True,
 )
 def check(case: Case) -> Iterator[Finding]:
     for crowd in crowds(case):

@@ -36,12 +36,7 @@ TEXT = re.compile(r"Cannot re-initialize (\w+) in forked subprocess")
 CARRIED = re.compile(r"in DataLoader worker process (\d+)")
 
 
-@rule(
-    explains=Symptom.CRASHED,
-    certainty=Certainty.CERTAIN,
-    needs=("recording",),
-    outranks=("worker-python-exception", "uncaught-exception"),
-)
+@rule(explains=Symptom.CRASHED, certainty=Certainty.CERTAIN, needs=("recording",))
 def check(case: Case) -> Iterator[Finding]:
     for one in [one for one in fatal(case) if TEXT.search(one.failure.message)][:1]:
         place = _place(one.failure)

@@ -42,12 +42,7 @@ FRAME = re.compile(r'File "([^"]+)", line (\d+), in (\S+)')  # of a traceback
 ANY = ("a process", "a thread")
 
 
-@rule(
-    explains=Symptom.CRASHED,
-    certainty=Certainty.CERTAIN,
-    needs=("recording",),
-    outranks=("worker-python-exception", "uncaught-exception"),
-)
+@rule(explains=Symptom.CRASHED, certainty=Certainty.CERTAIN, needs=("recording",))
 def check(case: Case) -> Iterator[Finding]:
     for main in case.mains:
         if main.failure is None or not _says(main.failure):

@@ -53,7 +53,7 @@ from ...evidence.finding import Certainty, Finding, Remedy, Subject, Symptom
 from ...evidence.loader import Fetching, Loader
 from ...evidence.process import Process
 from ...wording.text import duration, line, many, percent, short
-from ..rule import rule
+from ..rule import Level, rule
 from ._torchdata import is_of_nodes
 from ._torchdata import remedy as remedy_of_nodes
 from ._torchdata import why as why_of_nodes
@@ -70,7 +70,7 @@ TOLD = 0.05  # of loading: less is not worth words
 STARTED = 3.0  # seconds of age of the workers: before, the first batch is waited for, and that is no rate
 
 
-@rule(explains=Symptom.SLOW, certainty=Certainty.CERTAIN, needs=("recording|samples",))
+@rule(explains=Symptom.SLOW, certainty=Certainty.CERTAIN, needs=("recording|samples",), level=Level.ECHO)
 def check(case: Case) -> Iterator[Finding]:
     yield from _recorded(case) if case.recording is not None else _sampled(case)
 

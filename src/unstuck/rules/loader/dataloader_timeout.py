@@ -24,18 +24,13 @@ from ...evidence.finding import Certainty, Finding, Remedy, Subject, Symptom
 from ...evidence.loader import Fetching
 from ...evidence.process import Failure, Process
 from ...wording.text import duration, said, who
-from ..rule import rule
+from ..rule import Level, rule
 
 WORDS = "DataLoader timed out after"  # torch's own, in every version since 0.3
 INSIDE = ("fetching", "loading a sample", "collating")
 
 
-@rule(
-    explains=Symptom.CRASHED,
-    certainty=Certainty.CERTAIN,
-    needs=("recording",),
-    outranks=("uncaught-exception", "dataloader-bound"),
-)
+@rule(explains=Symptom.CRASHED, certainty=Certainty.CERTAIN, needs=("recording",), level=Level.GENERAL)
 def check(case: Case) -> Iterator[Finding]:
     for process in case.mains:
         failure = next((one for one in process.failures if one.message.startswith(WORDS)), None)

@@ -35,12 +35,7 @@ MORE = 1.5  # times what was announced: a last, smaller batch of each worker is 
 INTERRUPTED = (-2, -15)  # SIGINT, SIGTERM: what people send; SIGKILL is the kernel's too
 
 
-@rule(
-    explains=Symptom.STUCK,
-    certainty=Certainty.LIKELY,
-    needs=("recording",),
-    outranks=("uncaught-exception", "main-killed", "dataloader-bound"),
-)
+@rule(explains=Symptom.STUCK, certainty=Certainty.LIKELY, needs=("recording",))
 def check(case: Case) -> Iterator[Finding]:
     for process, loader in case.training_loaders:
         announced = _announced(loader)

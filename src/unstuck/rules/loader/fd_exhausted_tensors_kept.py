@@ -29,25 +29,14 @@ from ...evidence.basics import Place
 from ...evidence.finding import Certainty, Finding, Remedy, Subject, Symptom
 from ...evidence.loader import Loader
 from ...wording.text import duration, many, said, short, who
-from ..rule import rule
+from ..rule import Level, rule
 
 RAISE = "ulimit -n $(ulimit -Hn)"
 KEPT, ON_THEIR_WAY, OWN = "kept", "on their way", "own"
 OTHERS = 64  # descriptors that a training has besides: queues, files, libraries
 
 
-@rule(
-    explains=Symptom.CRASHED,
-    certainty=Certainty.CERTAIN,
-    needs=("recording",),
-    outranks=(
-        "worker-python-exception",
-        "uncaught-exception",
-        "pin-memory-thread-died",
-        "dataloader-timeout",
-        "shm-exhausted",
-    ),
-)
+@rule(explains=Symptom.CRASHED, certainty=Certainty.CERTAIN, needs=("recording",), level=Level.CAUSE)
 def check(case: Case) -> Iterator[Finding]:
     for one in [one for one in ran_out(case) if spent_on(one.failure) == SHARED][:1]:
         tensors = _tensors(case, one)

@@ -27,18 +27,13 @@ from ...analysis.failures import OPENED, Raised, listed, over_time, ran_out, spe
 from ...evidence.basics import Place
 from ...evidence.finding import Certainty, Finding, Remedy, Subject, Symptom
 from ...wording.text import line, many, said, short, who
-from ..rule import rule
+from ..rule import Level, rule
 
 SHOWN = 3
 EACH = 0.1  # within this much of a whole number a sample, the number is said
 
 
-@rule(
-    explains=Symptom.CRASHED,
-    certainty=Certainty.CERTAIN,
-    needs=("recording",),
-    outranks=("worker-python-exception", "uncaught-exception", "pin-memory-thread-died", "dataloader-timeout"),
-)
+@rule(explains=Symptom.CRASHED, certainty=Certainty.CERTAIN, needs=("recording",), level=Level.CAUSE)
 def check(case: Case) -> Iterator[Finding]:
     leaks = [one for one in ran_out(case) if spent_on(one.failure) in OPENED and _fetches(one)]
     for one in sorted(leaks, key=lambda one: not is_users(user_line(one.failure)))[:1]:

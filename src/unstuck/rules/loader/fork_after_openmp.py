@@ -29,12 +29,7 @@ from ...evidence.live import Stack
 from ..rule import rule
 
 
-@rule(
-    explains=Symptom.STUCK,
-    certainty=Certainty.CERTAIN,
-    needs=("processes", "stacks"),
-    outranks=("stuck-in-user-code", "dataloader-bound", "uncaught-exception", "main-killed"),
-)
+@rule(explains=Symptom.STUCK, certainty=Certainty.CERTAIN, needs=("processes", "stacks"))
 def check(case: Case) -> Iterator[Finding]:
     for seen in case.processes or ():
         stack = main_stack(case, seen.pid)

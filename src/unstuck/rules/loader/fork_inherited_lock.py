@@ -32,12 +32,7 @@ from ...wording.text import many
 from ..rule import rule
 
 
-@rule(
-    explains=Symptom.STUCK,
-    certainty=Certainty.CERTAIN,
-    needs=("processes", "stacks"),
-    outranks=("stuck-in-user-code", "dataloader-bound", "uncaught-exception", "main-killed"),
-)
+@rule(explains=Symptom.STUCK, certainty=Certainty.CERTAIN, needs=("processes", "stacks"))
 def check(case: Case) -> Iterator[Finding]:
     waiting = [
         (seen, stack) for seen, stack in forked_into_a_wait(case) if is_python_lock(stack) and not is_buffer_lock(stack)

@@ -38,8 +38,8 @@ HANDING = 0.2  # of the workers' work: else samples take long for another reason
     explains=Symptom.SLOW,
     certainty=Certainty.CERTAIN,
     needs=("recording",),
-    outranks=("dataloader-bound", "many-small-tensors"),
-    of_loader=True,
+    outranks=("many-small-tensors",),
+    applies_to_trials=True,
 )
 def check(case: Case) -> Iterator[Finding]:
     for main, loader in case.loaders_in_use:

@@ -43,7 +43,7 @@ MANY = 100  # batches for each worker: more are a data set in memory
 ALONE = 0.5  # of a fetch that one sample takes: else the batch is slow as a whole
 
 
-@rule(explains=Symptom.SLOW, certainty=Certainty.CERTAIN, needs=("recording",), outranks=("dataloader-bound",))
+@rule(explains=Symptom.SLOW, certainty=Certainty.CERTAIN, needs=("recording",))
 def check(case: Case) -> Iterator[Finding]:
     for main, loader in case.training_loaders:
         if not loader.in_order or loader.spiked < SHARE * loader.spiked_of or loader.spiked_of < SECONDS:

@@ -41,12 +41,7 @@ REMEDY = Remedy(
 )
 
 
-@rule(
-    explains=Symptom.STUCK,
-    certainty=Certainty.LIKELY,
-    needs=("recording|processes",),
-    outranks=("stuck-in-user-code", "dataloader-bound"),
-)
+@rule(explains=Symptom.STUCK, certainty=Certainty.LIKELY, needs=("recording|processes",))
 def check(case: Case) -> Iterator[Finding]:
     live = list(_now(case))
     yield from live or _afterwards(case)

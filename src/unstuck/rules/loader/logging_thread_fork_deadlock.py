@@ -30,12 +30,7 @@ from ...evidence.finding import Certainty, Finding, Remedy, Symptom
 from ..rule import rule
 
 
-@rule(
-    explains=Symptom.STUCK,
-    certainty=Certainty.CERTAIN,
-    needs=("processes", "stacks"),
-    outranks=("stuck-in-user-code", "dataloader-bound", "uncaught-exception", "main-killed"),
-)
+@rule(explains=Symptom.STUCK, certainty=Certainty.CERTAIN, needs=("processes", "stacks"))
 def check(case: Case) -> Iterator[Finding]:
     for seen, stack in forked_into_a_wait(case):
         if not is_buffer_lock(stack):

@@ -35,13 +35,7 @@ HANDING = 0.2  # of the workers' work: else samples take long for another reason
 DEFAULT = "default_collate"
 
 
-@rule(
-    explains=Symptom.SLOW,
-    certainty=Certainty.CERTAIN,
-    needs=("recording",),
-    outranks=("dataloader-bound",),
-    of_loader=True,
-)
+@rule(explains=Symptom.SLOW, certainty=Certainty.CERTAIN, needs=("recording",), applies_to_trials=True)
 def check(case: Case) -> Iterator[Finding]:
     for main, loader in case.loaders_in_use:
         loads = fetching(case, main, loader)

@@ -36,12 +36,7 @@ IMPORTING = ("_fixup_main_from_path", "_fixup_main_from_name")  # of multiproces
 TOP_LEVEL = "<module>"
 
 
-@rule(
-    explains=Symptom.CRASHED,
-    certainty=Certainty.CERTAIN,
-    needs=("recording",),
-    outranks=("uncaught-exception", "worker-exited-silently", "worker-python-exception"),
-)
+@rule(explains=Symptom.CRASHED, certainty=Certainty.CERTAIN, needs=("recording",))
 def check(case: Case) -> Iterator[Finding]:
     again = [(one, failure) for one in case.recording or () for failure in one.failures if _imported(failure)]
     for child, failure in sorted(again, key=lambda one: one[1].at):

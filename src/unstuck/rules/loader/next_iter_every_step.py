@@ -40,7 +40,7 @@ AHEAD = 1  # batch that a prefetcher has taken beside the one that is trained on
 KEPT = 0.1  # of the iterators that may be gone through to their end
 
 
-@rule(explains=Symptom.SLOW, certainty=Certainty.CERTAIN, needs=("recording",), outranks=("dataloader-bound",))
+@rule(explains=Symptom.SLOW, certainty=Certainty.CERTAIN, needs=("recording",))
 def check(case: Case) -> Iterator[Finding]:
     for process in case.mains:
         for loader in process.loaders:

@@ -54,13 +54,7 @@ class Alone(NamedTuple):
     shared: Shared
 
 
-@rule(
-    explains=Symptom.SLOW,
-    certainty=Certainty.LIKELY,
-    needs=("recording", "host"),
-    outranks=("dataloader-bound", "loader-always-slow"),
-    of_loader=True,
-)
+@rule(explains=Symptom.SLOW, certainty=Certainty.LIKELY, needs=("recording", "host"), applies_to_trials=True)
 def check(case: Case) -> Iterator[Finding]:
     alone = [one for main, loader in case.loaders_in_use for one in _alone(case, main, loader)]
     yield from each_once(_judge(case, one, alone) for one in alone)

@@ -40,7 +40,7 @@ SAMPLES = 32  # a batch: of fewer there is little to gain
 QUICK = 50e-6  # seconds a sample: decoding anything takes more, and so does waiting for a disk
 
 
-@rule(explains=Symptom.SLOW, certainty=Certainty.CERTAIN, needs=("recording",), outranks=("dataloader-bound",))
+@rule(explains=Symptom.SLOW, certainty=Certainty.CERTAIN, needs=("recording",))
 def check(case: Case) -> Iterator[Finding]:
     for main, loader in case.training_loaders:
         loads, loop = fetching(case, main, loader), fair_waiting(case, main, loader)

@@ -31,12 +31,12 @@ from ...evidence.loader import Loader
 from ...evidence.process import Failure, Process
 from ...wording.settings import settings
 from ...wording.text import line, many, said, short, who
-from ..rule import rule
+from ..rule import Level, rule
 
 NOTHING_CAME = "not enough values to unpack"  # an empty answer of a persistent worker: torch 1.7
 
 
-@rule(explains=Symptom.CRASHED, certainty=Certainty.CERTAIN, needs=("recording",), outranks=("uncaught-exception",))
+@rule(explains=Symptom.CRASHED, certainty=Certainty.CERTAIN, needs=("recording",), level=Level.GENERAL)
 def check(case: Case) -> Iterator[Finding]:
     for main in case.mains:
         final = ended_by(main)

@@ -42,8 +42,8 @@ SHARE = 0.1  # of the run
     explains=Symptom.SLOW,
     certainty=Certainty.CERTAIN,
     needs=("recording",),
-    outranks=("worker-respawn-epoch-gap", "dataloader-bound"),
-    of_loader=True,
+    outranks=("worker-respawn-epoch-gap",),
+    applies_to_trials=True,
 )
 def check(case: Case) -> Iterator[Finding]:
     for main in case.mains:

@@ -41,7 +41,7 @@ USED = 0.5  # of the processors by the training itself: else somebody else has t
 TIMES = 4  # that many workers for each processor: they would be too many without anybody else
 
 
-@rule(explains=Symptom.SLOW, certainty=Certainty.CERTAIN, needs=("recording", "host"), outranks=("dataloader-bound",))
+@rule(explains=Symptom.SLOW, certainty=Certainty.CERTAIN, needs=("recording", "host"))
 def check(case: Case) -> Iterator[Finding]:
     for crowd in crowds(case):
         cpus = crowd.host.cpus

@@ -41,7 +41,7 @@ INSIDE_FUNCTION = ("(a lambda", "(defined inside", "(of the class")
 NOT_FORKED = ("spawn", "forkserver")
 
 
-@rule(explains=Symptom.CRASHED, certainty=Certainty.CERTAIN, needs=("recording",), outranks=("uncaught-exception",))
+@rule(explains=Symptom.CRASHED, certainty=Certainty.CERTAIN, needs=("recording",))
 def check(case: Case) -> Iterator[Finding]:
     for main in case.mains:
         failure, loader = main.failure, main.newest_loader

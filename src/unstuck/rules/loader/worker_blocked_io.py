@@ -38,12 +38,7 @@ OUTSIDE = ("socket", "file", "other")  # a server or storage: it may only be slo
 SLOW_KERNEL = "D"  # asleep in the kernel where not even SIGKILL wakes it: storage that does not answer
 
 
-@rule(
-    explains=Symptom.STUCK,
-    certainty=Certainty.LIKELY,
-    needs=("processes", "stacks"),
-    outranks=("stuck-in-user-code", "dataloader-bound", "uncaught-exception", "main-killed"),
-)
+@rule(explains=Symptom.STUCK, certainty=Certainty.LIKELY, needs=("processes", "stacks"))
 def check(case: Case) -> Iterator[Finding]:
     for _, seen, stack in fetchers(case):
         awaits = _waits_for(case, seen)

@@ -29,7 +29,7 @@ from ...evidence.finding import Certainty, Finding, Remedy, Subject, Symptom
 from ...evidence.process import Failure
 from ...wording.printable import quoted
 from ...wording.text import duration, many, said, who
-from ..rule import rule
+from ..rule import Level, rule
 
 CALLS = r"os\._exit|sys\.exit|\bexit\(|\bquit\(|SystemExit|\.terminate\("
 
@@ -38,7 +38,8 @@ CALLS = r"os\._exit|sys\.exit|\bexit\(|\bquit\(|SystemExit|\.terminate\("
     explains=Symptom.CRASHED,
     certainty=Certainty.CERTAIN,
     needs=("recording", "exits"),
-    outranks=("uncaught-exception", "worker-python-exception"),
+    level=Level.GENERAL,
+    outranks=("worker-python-exception",),
 )
 def check(case: Case) -> Iterator[Finding]:
     left = [one for one in worker_deaths(case) if one.seen.status >= 0]

@@ -30,10 +30,10 @@ from ...evidence.finding import Certainty, Finding, Remedy, Subject, Symptom
 from ...evidence.loader import Loader
 from ...evidence.process import Process
 from ...wording.text import duration, many, percent, short, who
-from ..rule import rule
+from ..rule import Level, rule
 
 
-@rule(explains=Symptom.SLOW, certainty=Certainty.CERTAIN, needs=("recording",), outranks=("dataloader-bound",))
+@rule(explains=Symptom.SLOW, certainty=Certainty.CERTAIN, needs=("recording",), level=Level.GENERAL)
 def check(case: Case) -> Iterator[Finding]:
     yield from each_once(_judge(case, main, loader) for main in case.mains for loader in main.loaders)
 

@@ -33,12 +33,7 @@ FIRST = 60.0  # seconds, for a worker that has never finished a sample
 FEW_FAULTS = 50  # pages a second: what the interpreter touches anyway; a buffer that fills touches more
 
 
-@rule(
-    explains=Symptom.STUCK,
-    certainty=Certainty.LIKELY,
-    needs=("processes", "stacks"),
-    outranks=("stuck-in-user-code", "dataloader-bound", "uncaught-exception", "main-killed"),
-)
+@rule(explains=Symptom.STUCK, certainty=Certainty.LIKELY, needs=("processes", "stacks"))
 def check(case: Case) -> Iterator[Finding]:
     for _, seen, stack in fetchers(case):
         if not computes(seen.main_task, seen.looked) or gets_on(seen) or not same_sample(stack):

@@ -25,7 +25,7 @@ from ...analysis.case import SIGKILL, Case
 from ...analysis.memory import held, kills_at, told_of_kill
 from ...evidence.finding import Certainty, Finding, Remedy, Symptom
 from ...wording.text import duration, who
-from ..rule import rule
+from ..rule import Level, rule
 
 NOT_OOM = "It was not the kernel's OOM killer."
 MAYBE_OOM = "Whether it was the kernel's OOM killer cannot be told here."
@@ -35,7 +35,8 @@ MAYBE_OOM = "Whether it was the kernel's OOM killer cannot be told here."
     explains=Symptom.CRASHED,
     certainty=Certainty.CERTAIN,
     needs=("recording", "exits", "host"),
-    outranks=("uncaught-exception", "worker-python-exception"),
+    level=Level.GENERAL,
+    outranks=("worker-python-exception",),
 )
 def check(case: Case) -> Iterator[Finding]:
     for seen, worker in case.abnormal_worker_exits:

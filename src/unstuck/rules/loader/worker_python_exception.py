@@ -30,12 +30,12 @@ from ...evidence.loader import ShardError
 from ...evidence.process import Failure, Process
 from ...wording.printable import quoted
 from ...wording.text import line, said, short, who
-from ..rule import rule
+from ..rule import Level, rule
 
 RAISED = ("fetch", "init")
 
 
-@rule(explains=Symptom.CRASHED, certainty=Certainty.CERTAIN, needs=("recording",), outranks=("uncaught-exception",))
+@rule(explains=Symptom.CRASHED, certainty=Certainty.CERTAIN, needs=("recording",), level=Level.GENERAL)
 def check(case: Case) -> Iterator[Finding]:
     raised = [(failure, worker) for worker in case.recording or () for failure in _reached_main(case, worker)]
     for failure, worker in sorted(raised, key=lambda one: one[0].at)[:1]:

@@ -41,7 +41,7 @@ LONG = 0.5  # seconds a pass: what is shorter nobody notices
 SHARE = 0.15  # of the run: below that, another setting is not worth its memory
 
 
-@rule(explains=Symptom.SLOW, certainty=Certainty.CERTAIN, needs=("recording",), outranks=("dataloader-bound",))
+@rule(explains=Symptom.SLOW, certainty=Certainty.CERTAIN, needs=("recording",))
 def check(case: Case) -> Iterator[Finding]:
     for main in case.mains:
         for loader in main.loaders:

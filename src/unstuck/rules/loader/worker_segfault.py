@@ -46,12 +46,7 @@ FORKED = "fork"
 AGAIN = "export PYTHONFAULTHANDLER=1"
 
 
-@rule(
-    explains=Symptom.CRASHED,
-    certainty=Certainty.CERTAIN,
-    needs=("recording", "exits"),
-    outranks=("uncaught-exception", "worker-python-exception", "worker-exited-silently"),
-)
+@rule(explains=Symptom.CRASHED, certainty=Certainty.CERTAIN, needs=("recording", "exits"))
 def check(case: Case) -> Iterator[Finding]:
     crashed = [one for one in worker_deaths(case) if one.seen.status in MEANING and not is_explained(case, one)]
     for death in crashed[:1]:

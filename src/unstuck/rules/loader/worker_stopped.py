@@ -23,27 +23,12 @@ from ...analysis.culprits import culprit, found, state
 from ...analysis.standstill import LONG, main_stack, standing
 from ...evidence.finding import Certainty, Finding, Remedy, Symptom
 from ...evidence.live import FROZEN, Seen, Stack
-from ..rule import rule
+from ..rule import Level, rule
 
 ROLES = ("main", "worker", "child", "launcher")
 
 
-@rule(
-    explains=Symptom.STUCK,
-    certainty=Certainty.CERTAIN,
-    needs=("processes",),
-    outranks=(
-        "collective-timeout",
-        "collectives-out-of-step",
-        "dataloader-bound",
-        "main-killed",
-        "silent-rank-data-stall",
-        "straggler-rank",
-        "stuck-in-user-code",
-        "uncaught-exception",
-        "worker-blocked-io",
-    ),
-)
+@rule(explains=Symptom.STUCK, certainty=Certainty.CERTAIN, needs=("processes",), level=Level.CAUSE)
 def check(case: Case) -> Iterator[Finding]:
     stopped = [one for one in case.processes or () if one.role in ROLES and _how(one)]
     for seen in sorted(stopped, key=lambda one: one.role != "worker"):

@@ -32,12 +32,7 @@ from ..rule import rule
 NEARLY_FULL = 0.95  # the watcher looks twice a second: the last steps to the limit may fall between two looks
 
 
-@rule(
-    explains=Symptom.CRASHED,
-    certainty=Certainty.CERTAIN,
-    needs=("recording", "host"),
-    outranks=("main-oom-killed", "main-killed"),
-)
+@rule(explains=Symptom.CRASHED, certainty=Certainty.CERTAIN, needs=("recording", "host"), outranks=("main-oom-killed",))
 def check(case: Case) -> Iterator[Finding]:
     for host in case.host or ():
         here = [one for one in case.recording or () if one.node == host.node]

@@ -37,12 +37,7 @@ from ..rule import rule
 FEW = 1  # batches: whoever fails that early does not fail because something grows
 
 
-@rule(
-    explains=Symptom.CRASHED,
-    certainty=Certainty.CERTAIN,
-    needs=("recording",),
-    outranks=("worker-python-exception", "uncaught-exception", "pin-memory-thread-died"),
-)
+@rule(explains=Symptom.CRASHED, certainty=Certainty.CERTAIN, needs=("recording",))
 def check(case: Case) -> Iterator[Finding]:
     for one in [one for one in fatal(case) if is_out_of_memory(one.failure.message)][:1]:
         numbers = shortage(one.failure.message)

@@ -35,12 +35,7 @@ from ..rule import rule
 SHELL_KILLED = 137  # 128 + SIGKILL
 
 
-@rule(
-    explains=Symptom.CRASHED,
-    certainty=Certainty.CERTAIN,
-    needs=("exits", "host"),
-    outranks=("main-killed", "uncaught-exception", "worker-killed"),
-)
+@rule(explains=Symptom.CRASHED, certainty=Certainty.CERTAIN, needs=("exits", "host"))
 def check(case: Case) -> Iterator[Finding]:
     for seen in sorted(case.exits or (), key=lambda one: one.at):
         process = case.process(seen.node, seen.pid, seen.at) or case.unrecorded_command(seen)

@@ -28,7 +28,7 @@ from ...analysis.failures import Raised, fatal
 from ...evidence.finding import Certainty, Finding, Remedy, Subject, Symptom
 from ...evidence.process import Failure
 from ...wording.text import line, many, said, short, size, who
-from ..rule import rule
+from ..rule import Level, rule
 
 # Some mappings are given back on the way out of the exception: a few, of many thousands.
 NEARLY = 0.98
@@ -37,12 +37,7 @@ SHARED = re.compile(r"/?torch_\d+_")  # how torch names a tensor in shared memor
 WANTED = 1 << 20  # mappings: what distributions that have raised the default allow
 
 
-@rule(
-    explains=Symptom.CRASHED,
-    certainty=Certainty.CERTAIN,
-    needs=("recording",),
-    outranks=("worker-python-exception", "uncaught-exception", "pin-memory-thread-died", "shm-exhausted"),
-)
+@rule(explains=Symptom.CRASHED, certainty=Certainty.CERTAIN, needs=("recording",), level=Level.CAUSE)
 def check(case: Case) -> Iterator[Finding]:
     for one in [one for one in fatal(case) if _at_the_limit(one.failure)][:1]:
         place, file = user_line(one.failure), _file(one.failure)

@@ -58,7 +58,7 @@ class Part(NamedTuple):
     until: float
 
 
-@rule(explains=Symptom.SLOW, certainty=Certainty.CERTAIN, needs=("recording", "host"), outranks=("dataloader-bound",))
+@rule(explains=Symptom.SLOW, certainty=Certainty.CERTAIN, needs=("recording", "host"))
 def check(case: Case) -> Iterator[Finding]:
     for main, loader in case.training_loaders:
         host = case.host_of(main)

@@ -38,12 +38,7 @@ from ..rule import rule
 DOCKER_DEFAULT = 64 << 20
 
 
-@rule(
-    explains=Symptom.CRASHED,
-    certainty=Certainty.CERTAIN,
-    needs=("recording",),
-    outranks=("worker-python-exception", "uncaught-exception", "worker-killed"),
-)
+@rule(explains=Symptom.CRASHED, certainty=Certainty.CERTAIN, needs=("recording",))
 def check(case: Case) -> Iterator[Finding]:
     refused = [(one, process) for process in case.recording or () for one in process.failures if is_refused(one)]
     for failure, process in sorted(refused, key=lambda one: one[0].at)[:1]:

@@ -30,7 +30,7 @@ from ...evidence.finding import Certainty, Finding, Remedy, Subject, Symptom
 from ...evidence.process import Failure, ShmFile
 from ...wording.printable import quoted_line
 from ...wording.text import duration, many, said, size, who
-from ..rule import rule
+from ..rule import Level, rule
 
 SEMAPHORES = "/multiprocessing/synchronize.py"
 NO_SPACE = ("No space left on device", "[Errno 28]")
@@ -40,12 +40,7 @@ SHOWN = 3
 DEAD, ALIVE, UNKNOWN, NO_FILE = "dead", "alive", "unknown", "no file"
 
 
-@rule(
-    explains=Symptom.CRASHED,
-    certainty=Certainty.CERTAIN,
-    needs=("recording",),
-    outranks=("shm-exhausted", "worker-python-exception", "uncaught-exception"),
-)
+@rule(explains=Symptom.CRASHED, certainty=Certainty.CERTAIN, needs=("recording",), level=Level.CAUSE)
 def check(case: Case) -> Iterator[Finding]:
     for one in [one for one in fatal(case) if _refused(case, one)][:1]:
         total = one.failure.shm_size

@@ -41,12 +41,7 @@ from ..rule import rule
 PREFETCH = 2  # torch's default
 
 
-@rule(
-    explains=Symptom.CRASHED,
-    certainty=Certainty.CERTAIN,
-    needs=("recording", "exits", "host"),
-    outranks=("uncaught-exception", "worker-killed", "worker-python-exception", "main-killed"),
-)
+@rule(explains=Symptom.CRASHED, certainty=Certainty.CERTAIN, needs=("recording", "exits", "host"))
 def check(case: Case) -> Iterator[Finding]:
     for seen, worker in case.abnormal_worker_exits:
         host = case.host_of(worker)

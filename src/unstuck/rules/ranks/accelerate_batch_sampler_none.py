@@ -37,13 +37,7 @@ from ..rule import rule
 RAISED = ("TypeError", "AttributeError")  # the second: older versions, already while they prepare
 
 
-@rule(
-    explains=Symptom.CRASHED,
-    certainty=Certainty.CERTAIN,
-    needs=("recording",),
-    outranks=("rank-crash-cascade", "collective-timeout", "uncaught-exception"),
-    foretells=True,
-)
+@rule(explains=Symptom.CRASHED, certainty=Certainty.CERTAIN, needs=("recording",), predicts=True)
 def check(case: Case) -> Iterator[Finding]:
     doomed = [(one, prepared) for one in case.mains for prepared in one.prepared if will_fail(prepared)]
     failed = [one for one in doomed if _by_it(one[0].failure)]

@@ -45,15 +45,7 @@ DIMENSIONS = re.compile(r"Tensors must have same number of dimensions: got (\d+)
     explains=Symptom.CRASHED,
     certainty=Certainty.CERTAIN,
     needs=("recording",),
-    outranks=(
-        "accelerate-rank0-dispatcher",
-        "collective-timeout",
-        "collectives-out-of-step",
-        "main-killed",
-        "rank-crash-cascade",
-        "straggler-rank",
-        "uncaught-exception",
-    ),
+    outranks=("accelerate-rank0-dispatcher",),
 )
 def check(case: Case) -> Iterator[Finding]:
     for process in case.mains:

@@ -43,12 +43,7 @@ LONG = 0.002  # seconds of waiting for each batch: below that, sending it costs 
 STREAMS = "datasets."  # Hugging Face's, which accelerate can share out by their shards
 
 
-@rule(
-    explains=Symptom.SLOW,
-    certainty=Certainty.CERTAIN,
-    needs=("recording",),
-    outranks=("dataloader-bound", "straggler-rank"),
-)
+@rule(explains=Symptom.SLOW, certainty=Certainty.CERTAIN, needs=("recording",))
 def check(case: Case) -> Iterator[Finding]:
     for process, prepared, loader in _dispatched(case):
         found = fair_waiting(case, process, loader)

@@ -72,7 +72,7 @@ class Dealt(NamedTuple):
         return next(one for one in self.parts if one.rank == rank)
 
 
-@rule(explains=Symptom.STUCK, certainty=Certainty.CERTAIN, needs=("recording",), outranks=OUTRANKED, foretells=True)
+@rule(explains=Symptom.STUCK, certainty=Certainty.CERTAIN, needs=("recording",), predicts=True)
 def check(case: Case) -> Iterator[Finding]:
     for parts in prepared_together(case):
         dealt = _dealt(parts)

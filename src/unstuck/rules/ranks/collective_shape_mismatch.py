@@ -34,7 +34,7 @@ from ...evidence.basics import Place
 from ...evidence.finding import Certainty, Finding, Remedy, Subject, Symptom
 from ...evidence.process import Process
 from ...wording.text import duration, line, many, said, short, who
-from ..rule import rule
+from ..rule import Level, rule
 
 SIGABRT = -6
 COLLECTIVES = "torch/distributed/distributed_c10d.py"
@@ -42,18 +42,7 @@ DIED = (KILLED, PARTNER_GONE, GAVE_UP)
 COMPARE = "export TORCH_DISTRIBUTED_DEBUG=DETAIL"
 
 
-@rule(
-    explains=Symptom.CRASHED,
-    certainty=Certainty.CERTAIN,
-    needs=("recording",),
-    outranks=(
-        "rank-crash-cascade",
-        "collective-timeout",
-        "uncaught-exception",
-        "main-killed",
-        "collectives-out-of-step",
-    ),
-)
+@rule(explains=Symptom.CRASHED, certainty=Certainty.CERTAIN, needs=("recording",), level=Level.GENERAL)
 def check(case: Case) -> Iterator[Finding]:
     ended = deaths(case)
     found = _told(case, ended) or _recorded(case, ended) or _aborted(case, ended)

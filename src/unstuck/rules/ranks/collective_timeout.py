@@ -33,15 +33,16 @@ from ...analysis.ranks import listed
 from ...evidence.finding import Certainty, Finding, Remedy, Subject, Symptom
 from ...wording.settings import in_words_of
 from ...wording.text import duration, line, said, short, who
-from ..rule import rule
+from ..rule import Level, rule
 
 
 @rule(
     explains=Symptom.CRASHED,
     certainty=Certainty.CERTAIN,
     needs=("recording",),
+    level=Level.ECHO,
     outranks=("uncaught-exception", "main-killed"),
-    behind=(Symptom.CRASHED, Symptom.STUCK, "straggler-rank"),
+    yields_to=(Symptom.CRASHED, Symptom.STUCK, "straggler-rank"),
 )
 def check(case: Case) -> Iterator[Finding]:
     found = timed_out(case)

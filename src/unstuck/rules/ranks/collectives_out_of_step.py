@@ -29,7 +29,7 @@ from ...analysis.standstill import LONG, standing
 from ...evidence.finding import Certainty, Finding, Remedy, Symptom
 from ...wording.printable import quoted_line
 from ...wording.text import duration
-from ..rule import rule
+from ..rule import Level, rule
 
 TORCH = "/torch/"
 Way = tuple[tuple[str, int, str], ...]
@@ -39,6 +39,7 @@ Way = tuple[tuple[str, int, str], ...]
     explains=Symptom.STUCK,
     certainty=Certainty.LIKELY,
     needs=("processes", "stacks"),
+    level=Level.ECHO,
     outranks=("collective-timeout", "main-killed", "rank-crash-cascade", "stuck-in-user-code", "uncaught-exception"),
     fallback=True,
 )

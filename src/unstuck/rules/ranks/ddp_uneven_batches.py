@@ -36,7 +36,7 @@ from ...evidence.finding import Certainty, Finding, Remedy, Subject, Symptom
 from ...wording.printable import quoted_line
 from ...wording.settings import framework_of, in_words_of
 from ...wording.text import duration, many, short
-from ..rule import rule
+from ..rule import Level, rule
 from ._trainer_stacks import Parted, parted_in_trainer
 
 
@@ -44,18 +44,9 @@ from ._trainer_stacks import Parted, parted_in_trainer
     explains=Symptom.STUCK,
     certainty=Certainty.CERTAIN,
     needs=("recording|stacks",),
-    outranks=(
-        "collective-shape-mismatch",
-        "collective-timeout",
-        "collectives-out-of-step",
-        "dataloader-bound",
-        "main-killed",
-        "rank-crash-cascade",
-        "straggler-rank",
-        "stuck-in-user-code",
-        "uncaught-exception",
-    ),
-    foretells=True,
+    level=Level.GENERAL,
+    outranks=("collective-shape-mismatch", "straggler-rank"),
+    predicts=True,
 )
 def check(case: Case) -> Iterator[Finding]:
     apart = uneven(case)

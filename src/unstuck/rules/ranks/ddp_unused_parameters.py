@@ -41,12 +41,7 @@ NAMES = re.compile(r"did not receive grad for rank \d+: ([\w., ]*[A-Za-z][\w., ]
 SHOWN = 6  # names in a sentence
 
 
-@rule(
-    explains=Symptom.CRASHED,
-    certainty=Certainty.CERTAIN,
-    needs=("recording",),
-    outranks=("rank-crash-cascade", "collective-timeout", "uncaught-exception"),
-)
+@rule(explains=Symptom.CRASHED, certainty=Certainty.CERTAIN, needs=("recording",))
 def check(case: Case) -> Iterator[Finding]:
     ended = deaths(case)
     raised = [one for one in ended if one.failure is not None and _says(one.failure)]

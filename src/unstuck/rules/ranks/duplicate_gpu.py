@@ -41,7 +41,7 @@ class Refused(NamedTuple):
     ranks: tuple[int, int]  # within the group that was being made
 
 
-@rule(explains=Symptom.CRASHED, certainty=Certainty.CERTAIN, needs=("recording",), outranks=("uncaught-exception",))
+@rule(explains=Symptom.CRASHED, certainty=Certainty.CERTAIN, needs=("recording",))
 def check(case: Case) -> Iterator[Finding]:
     refused = sorted(_refused(case), key=lambda one: one.failure.at)
     for first in refused[:1]:

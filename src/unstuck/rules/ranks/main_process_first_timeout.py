@@ -69,7 +69,7 @@ class Struck(NamedTuple):
         return self.waited[0]
 
 
-@rule(explains=Symptom.CRASHED, certainty=Certainty.CERTAIN, needs=("recording", "exits"), outranks=OUTRANKED)
+@rule(explains=Symptom.CRASHED, certainty=Certainty.CERTAIN, needs=("recording", "exits"))
 def check(case: Case) -> Iterator[Finding]:
     found = _struck(case)
     if found is None:

@@ -31,21 +31,7 @@ from ...wording.text import many, short
 from ..rule import rule
 
 
-@rule(
-    explains=Symptom.STUCK,
-    certainty=Certainty.CERTAIN,
-    needs=("recording",),
-    outranks=(
-        "collective-shape-mismatch",
-        "collective-timeout",
-        "collectives-out-of-step",
-        "main-killed",
-        "rank-crash-cascade",
-        "straggler-rank",
-        "stuck-in-user-code",
-        "uncaught-exception",
-    ),
-)
+@rule(explains=Symptom.STUCK, certainty=Certainty.CERTAIN, needs=("recording",))
 def check(case: Case) -> Iterator[Finding]:
     found = alone(case)
     if found is None or found.in_validation:

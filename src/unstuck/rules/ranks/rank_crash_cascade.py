@@ -29,7 +29,7 @@ from ...analysis.rank_deaths import ASKED, Cascade, Death, cascade, of_others
 from ...analysis.torch_errors import again, at, late, warned
 from ...evidence.finding import Certainty, Finding, Remedy, Subject, Symptom
 from ...wording.text import duration, line, many, said, short, signal_name, who
-from ..rule import rule
+from ..rule import Level, rule
 
 SENDERS = "the scheduler or supervisor of that node, at a limit of memory or time, or a person; their log names it"
 
@@ -38,8 +38,9 @@ SENDERS = "the scheduler or supervisor of that node, at a limit of memory or tim
     explains=Symptom.CRASHED,
     certainty=Certainty.CERTAIN,
     needs=("recording", "exits"),
+    level=Level.ECHO,
     outranks=("uncaught-exception", "main-killed", "collective-timeout"),
-    behind=(Symptom.CRASHED, Symptom.STUCK),  # what explains the first rank's death is the cause, this its consequence
+    yields_to=(Symptom.CRASHED, Symptom.STUCK),
 )
 def check(case: Case) -> Iterator[Finding]:
     found = cascade(case)

@@ -31,21 +31,7 @@ from ...wording.text import many
 from ..rule import rule
 
 
-@rule(
-    explains=Symptom.STUCK,
-    certainty=Certainty.CERTAIN,
-    needs=("recording",),
-    outranks=(
-        "collective-shape-mismatch",
-        "collective-timeout",
-        "collectives-out-of-step",
-        "main-killed",
-        "rank-crash-cascade",
-        "straggler-rank",
-        "stuck-in-user-code",
-        "uncaught-exception",
-    ),
-)
+@rule(explains=Symptom.STUCK, certainty=Certainty.CERTAIN, needs=("recording",))
 def check(case: Case) -> Iterator[Finding]:
     apart = skipped(case)
     if apart is not None:

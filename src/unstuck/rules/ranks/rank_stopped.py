@@ -27,19 +27,10 @@ from ...analysis.rank_deaths import cascade, of_others, told_alone
 from ...analysis.stops import checkpoint, coverage, covered, standstill
 from ...evidence.finding import Certainty, Finding, Remedy, Symptom
 from ...wording.text import duration, many, signal_name, who
-from ..rule import rule
+from ..rule import Level, rule
 
 
-@rule(
-    explains=Symptom.STOPPED,
-    certainty=Certainty.CERTAIN,
-    needs=("recording", "exits"),
-    outranks=(
-        "rank-crash-cascade", "uncaught-exception", "main-killed", "collective-timeout", "rank0-only-collective",
-        "rank-conditional-eval", "rank-local-skip-desync", "collectives-out-of-step", "ddp-uneven-batches",
-        "silent-rank-data-stall", "collective-shape-mismatch",
-    ),
-)  # fmt: skip
+@rule(explains=Symptom.STOPPED, certainty=Certainty.CERTAIN, needs=("recording", "exits"), level=Level.CAUSE)
 def check(case: Case) -> Iterator[Finding]:
     for first in told_alone(case):
         if standstill(case, first.at) is not None:  # it was stopped because it was stuck

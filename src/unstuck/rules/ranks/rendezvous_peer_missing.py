@@ -39,8 +39,7 @@ from ..rule import rule
     explains=Symptom.STUCK,
     certainty=Certainty.LIKELY,
     needs=("recording|stacks",),
-    outranks=("uncaught-exception", "main-killed", "stuck-in-user-code"),
-    behind=(Symptom.CRASHED, "rank-crash-cascade"),  # a rank that is missing because it died
+    yields_to=(Symptom.CRASHED, "rank-crash-cascade"),
 )
 def check(case: Case) -> Iterator[Finding]:
     found = gave_up(case) or waiting(case)

@@ -31,7 +31,7 @@ from ...evidence.basics import Place
 from ...evidence.distributed import Attempt
 from ...evidence.finding import Certainty, Finding, Remedy, Symptom
 from ...wording.text import duration, line, many, short, signal_name
-from ..rule import rule
+from ..rule import Level, rule
 
 ALIKE = 0.25  # of the longest: attempts that lasted so nearly the same time died at the same moment of their lives
 SHORTEST = 1.0  # seconds: below, differences in starting up say nothing
@@ -65,8 +65,9 @@ class End(NamedTuple):
     explains=Symptom.CRASHED,
     certainty=Certainty.CERTAIN,
     needs=("recording", "exits"),
+    level=Level.ECHO,
     outranks=("uncaught-exception", "main-killed", "rank-crash-cascade"),
-    behind=(Symptom.CRASHED, "collective-timeout", "rendezvous-peer-missing"),  # who explains the death is the cause
+    yields_to=(Symptom.CRASHED, "collective-timeout"),
 )
 def check(case: Case) -> Iterator[Finding]:
     last = first_dead(case)

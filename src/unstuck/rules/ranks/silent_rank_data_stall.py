@@ -56,14 +56,12 @@ HOLDS: tuple[Rule, ...] = (
     certainty=Certainty.LIKELY,
     needs=("processes", "stacks"),
     outranks=(
-        *(one.name for one in HOLDS),
-        "collective-timeout",
-        "dataloader-bound",
-        "dataloader-timeout",
-        "main-killed",
-        "rank-crash-cascade",
-        "straggler-rank",
-        "uncaught-exception",
+        "fork-inherited-lock",
+        "logging-thread-fork-deadlock",
+        "fork-after-openmp",
+        "hf-filelock",
+        "worker-blocked-io",
+        "worker-infinite-loop",
     ),
 )
 def check(case: Case) -> Iterator[Finding]:

@@ -39,7 +39,7 @@ from ...evidence.loader import Fetching, Loader
 from ...evidence.process import Process
 from ...wording.settings import settings
 from ...wording.text import duration, percent, short, who
-from ..rule import rule
+from ..rule import Level, rule
 from ._lateness import LEAST, Late, is_own, latest, trained_loader
 
 SHARE = 0.2  # of a step: equal machines differ by less
@@ -50,22 +50,7 @@ MOST = 16  # workers that are advised
 ON_PROCESSOR = 0.7  # of the time in which a batch is loaded: the rest is waiting for storage
 
 
-@rule(
-    explains=Symptom.SLOW,
-    certainty=Certainty.CERTAIN,
-    needs=("recording",),
-    outranks=("dataloader-bound",),
-    behind=(
-        "in-order-head-of-line",
-        "page-cache-thrash",
-        "cpu-oversubscription",
-        "too-many-workers",
-        "per-sample-fetch-in-memory",
-        "next-iter-every-step",
-        "many-small-tensors",
-        "huge-storage-slice",
-    ),
-)
+@rule(explains=Symptom.SLOW, certainty=Certainty.CERTAIN, needs=("recording",), level=Level.GENERAL)
 def check(case: Case) -> Iterator[Finding]:
     late = latest(case)
     if late is None or late.share < SHARE or late.by < LEAST or late.loops < SECONDS or not is_own(case, late):

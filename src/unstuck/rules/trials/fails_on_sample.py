@@ -33,14 +33,18 @@ from ...evidence.process import Failure
 from ...evidence.trial import FAIL, Rung, Trial
 from ...wording.printable import quoted
 from ...wording.text import line, said, short
-from ..rule import rule
+from ..rule import Level, rule
 
 WITHOUT_WORKERS = ("sample", "samples", "collate", "no-workers")
 FILES = 4  # that are named
 
 
 @rule(
-    explains=Symptom.CRASHED, certainty=Certainty.CERTAIN, needs=("trial",), outranks=(Symptom.CRASHED, Symptom.STUCK)
+    explains=Symptom.CRASHED,
+    certainty=Certainty.CERTAIN,
+    needs=("trial",),
+    level=Level.GENERAL,
+    outranks=(Symptom.CRASHED, Symptom.STUCK),
 )
 def check(case: Case) -> Iterator[Finding]:
     trial = case.trial

@@ -30,7 +30,7 @@ from ...evidence.finding import Certainty, Finding, Remedy, Subject, Symptom
 from ...evidence.trial import COMPUTING, WORKERS, Differences, Measured, Trial
 from ...wording.printable import quoted
 from ...wording.text import duration, many, percent, short, size
-from ..rule import rule
+from ..rule import Level, rule
 
 HEAVY = 0.02  # seconds of a processor for a sample: decoding and augmenting a photograph takes 5 to 15 ms
 DENSE = 40e-9  # seconds for a byte: a large volume may take long and yet be read as fast as can be
@@ -42,11 +42,9 @@ DOMINATES = 0.5  # of loading in one function: else there is no one place to beg
     explains=Symptom.SLOW,
     certainty=Certainty.CERTAIN,
     needs=("trial",),
-    behind=(
-        Symptom.CRASHED, Symptom.STUCK, "cpu-oversubscription", "cpu-affinity-collapsed", "omp1-by-torchrun",
-        "per-sample-fetch-in-memory", "huge-storage-slice", "many-small-tensors",
-    ),
-)  # fmt: skip
+    level=Level.GENERAL,
+    yields_to=(Symptom.CRASHED, Symptom.STUCK),
+)
 def check(case: Case) -> Iterator[Finding]:
     trial = case.trial
     facts = trial.differences if trial is not None else None

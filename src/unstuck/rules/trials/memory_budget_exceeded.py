@@ -44,7 +44,7 @@ QUEUED = ("waiting", "waiting, no tensors")  # terms that a loop which always wa
     explains=Symptom.CRASHED,
     certainty=Certainty.LIKELY,
     needs=("trial",),
-    outranks=("worker-oom-killed", "main-oom-killed", "container-oom-killed", "uncaught-exception"),
+    outranks=("worker-oom-killed", "main-oom-killed", "container-oom-killed"),
 )
 def check(case: Case) -> Iterator[Finding]:
     trial = case.trial

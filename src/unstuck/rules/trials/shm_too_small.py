@@ -33,12 +33,7 @@ DOCKER_DEFAULT = 64 << 20
 SPARE = 1.5  # times what is predicted: so much of it is to be asked for
 
 
-@rule(
-    explains=Symptom.CRASHED,
-    certainty=Certainty.LIKELY,
-    needs=("trial",),
-    outranks=("shm-exhausted", "uncaught-exception"),
-)
+@rule(explains=Symptom.CRASHED, certainty=Certainty.LIKELY, needs=("trial",), outranks=("shm-exhausted",))
 def check(case: Case) -> Iterator[Finding]:
     budget = case.trial.budget if case.trial is not None else None
     if budget is None or budget.shm_grade != IMPOSSIBLE or budget.shm_free is None:

@@ -33,7 +33,7 @@ from ...evidence.finding import Certainty, Finding, Remedy, Subject, Symptom
 from ...evidence.trial import STORAGE, Differences, Measured, Trial
 from ...wording.printable import quoted
 from ...wording.text import duration, many, percent, size
-from ..rule import rule
+from ..rule import Level, rule
 
 WAIT = 0.01  # seconds a sample: below that, a few workers hide it
 RATE = 100 << 20  # bytes a second of waiting: what a single spinning disk gives; nobody calls more than that slow
@@ -45,7 +45,8 @@ AS_SLOW = 2.0  # times the loader's rate: reading plainly is hardly faster, so t
     explains=Symptom.SLOW,
     certainty=Certainty.CERTAIN,
     needs=("trial",),
-    behind=(Symptom.CRASHED, Symptom.STUCK, "page-cache-thrash"),
+    level=Level.GENERAL,
+    yields_to=(Symptom.CRASHED, Symptom.STUCK),
 )
 def check(case: Case) -> Iterator[Finding]:
     trial = case.trial

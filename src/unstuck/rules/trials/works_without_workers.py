@@ -30,13 +30,17 @@ from ...analysis.trials import ended_words, loader_of, root_of, rung_named, symp
 from ...evidence.finding import Certainty, Finding, Remedy, Subject, Symptom
 from ...evidence.trial import FAIL, IMPOSSIBLE, PASS, Rung, Trial
 from ...wording.text import many
-from ..rule import rule
+from ..rule import Level, rule
 
 TRIED = ("one-worker", "workers")
 
 
 @rule(
-    explains=Symptom.CRASHED, certainty=Certainty.CERTAIN, needs=("trial",), outranks=(Symptom.CRASHED, Symptom.STUCK)
+    explains=Symptom.CRASHED,
+    certainty=Certainty.CERTAIN,
+    needs=("trial",),
+    level=Level.GENERAL,
+    outranks=(Symptom.CRASHED, Symptom.STUCK),
 )
 def check(case: Case) -> Iterator[Finding]:
     trial = case.trial
@@ -72,9 +76,15 @@ def _foretold(trial: Trial, failed: Rung, root: Finding | None) -> bool:
 
 def _taken_over(found: Finding, root: Finding) -> Finding:
     return msgspec.structs.replace(
-        found, node=root.node, rank=root.rank, worker=root.worker, pid=root.pid, onset_s=root.onset_s,
-        where=root.where or found.where, subject=root.subject or found.subject,
-    )  # fmt: skip
+        found,
+        node=root.node,
+        rank=root.rank,
+        worker=root.worker,
+        pid=root.pid,
+        onset_s=root.onset_s,
+        where=root.where or found.where,
+        subject=root.subject or found.subject,
+    )
 
 
 def _verb(failed: Rung) -> str:

@@ -42,12 +42,7 @@ ROUNDS = 1.5  # times as often as another: its samples count for so much more in
 SECONDS = 3.0  # for which the longest went on: a short trial costs nobody anything
 
 
-@rule(
-    explains=Symptom.SLOW,
-    certainty=Certainty.CERTAIN,
-    needs=("recording",),
-    outranks=("ddp-uneven-batches", "worker-finished-early", "straggler-rank", "dataloader-bound"),
-)
+@rule(explains=Symptom.SLOW, certainty=Certainty.CERTAIN, needs=("recording",), outranks=("ddp-uneven-batches",))
 def check(case: Case) -> Iterator[Finding]:
     apart = uneven(case)
     ranks = [_of_ranks(case, shares, apart) or _in_rounds(case, shares) for shares in shared_loaders(stand(case))]
