@@ -1,7 +1,7 @@
 """Runs scenarios for real and keeps their evidence and the rule's words: `python tests/capture.py [RULE...]`.
 
-`python tests/capture.py --words [RULE...]` writes only the words anew. Either way, `tests/rules/outcomes.txt` is written
-anew for all that is kept: state, roots and consequences of every case.
+`python tests/capture.py --words [RULE...]` writes only the words anew. Either way, `tests/rules/outcomes.txt` is
+written anew for all that is kept: state, roots and consequences of every case.
 
 What names this machine is replaced, so that the files say the same wherever they were captured.
 """
