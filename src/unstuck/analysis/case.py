@@ -9,14 +9,13 @@ from typing import Any, NamedTuple, Protocol, TypeVar, cast
 from ..evidence import Evidence, Exit, Host
 from ..evidence.basics import Place
 from ..evidence.finding import Finding, Remedy, Subject
-from ..evidence.loader import Loader
+from ..evidence.loader import Loader, LoaderState
 from ..evidence.process import Failure, Process
 from ..wording.text import many
 
 LIBRARY = ("/site-packages/", "/dist-packages/", "/lib/python3", "/torchinductor_")
 CYTHON = (".pyx", ".pxi", ".pxd")  # it names them by a path in the library's own tree: pyarrow/error.pxi
 SIGKILL = -9
-STARTING = "starting the iterator"
 COMMAND = "command"  # the role of one that never imported torch
 
 T = TypeVar("T")
@@ -273,7 +272,7 @@ def is_users(place: Place | None) -> bool:
 def reached(loader: Loader) -> str:
     """How far a loader came on its way: made, iterator started, first batch, further batches."""
     name = loader.name
-    if loader.now == STARTING:
+    if loader.now == LoaderState.STARTING:
         reason = f": {loader.failed}" if loader.failed else ""
         return f"{name} was made, but its iterator was not{reason}"
     if not loader.passes:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from ..evidence import Glance
 from ..evidence.basics import Place
-from ..evidence.loader import DataFile, Fetching, Loader, Source
+from ..evidence.loader import DataFile, Fetching, Loader, LoaderState, Source
 from ..evidence.process import Process, Progress
 from ..wording.text import duration, many, percent, short
 from .case import Case, is_users
@@ -172,7 +172,6 @@ def before_first(case: Case, process: Process) -> str:
 
 # The first batch of a loader, or of a generator that is none: how long it took, and how long those after it.
 ENDED_WELL = 0
-WAITS, ABOUT_TO = "waiting for a batch", "about to ask for a batch"  # as the recording says what a loader is at
 LATELY = 10.0  # seconds: what has brought nothing for so long may just as well stand
 STOOD = 1.5  # times the first: a wait that is so much longer is no usual one
 GROWN = 4 << 20  # bytes in that time: more than an interpreter takes for itself
@@ -234,10 +233,10 @@ def _of_loader(case: Case, process: Process, loader: Loader, fed: Feeding) -> Fi
     if not loader.batches:
         if process.ended is not None and case.run.status == ENDED_WELL:
             return None  # it had none to give
-        if loader.now == ABOUT_TO:
+        if loader.now == LoaderState.ABOUT_TO_ASK:
             return None  # an import, a logger, the model: nobody waits for its first batch yet
         sampled = _sampled(case, process, loader)
-        asked = loader.now_since if loader.began is None or loader.now == WAITS else loader.began
+        asked = loader.now_since if loader.began is None or loader.now == LoaderState.WAITING else loader.began
         began = _ready(case, process, loader, asked)
         taken = max(end - began, 0.0)
         moves = _moves(case, process, fed, sampled, end)

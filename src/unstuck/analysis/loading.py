@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import NamedTuple
 
-from ..evidence.loader import Fetching, Handed, Loader, Shards
+from ..evidence.loader import Fetching, FetchState, Handed, Loader, Shards
 from ..evidence.process import Process
 from ..wording.text import who
 from .case import Case
@@ -116,7 +116,6 @@ def lasted(process: Process) -> float:
 
 
 # The workers of an iterable dataset in one pass: how much each brought, when its stream ended, how long it worked.
-IDLE = "waiting for an index"
 LASTED = 1.0  # seconds of a pass: in a shorter one the start of the workers is all there is
 LOOPED = 3.0  # seconds of all passes: less costs nobody anything
 FEWER = 0.7  # of the samples of the worker that has most: a quarter more or less is what real data has
@@ -206,7 +205,7 @@ def newest_crew(case: Case, main: Process, loader: Loader) -> Crew | None:
 
 
 def _stream(worker: Process, passes: int) -> Stream | None:
-    known = next((one for one in worker.fetching if one.now == IDLE), None)
+    known = next((one for one in worker.fetching if one.now == FetchState.IDLE), None)
     if known is None:
         return None
     worked = (known.fetches.total + known.handovers.total) / passes

@@ -8,7 +8,7 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from ..evidence import Host, Memory, Sample
-from ..evidence.loader import Fetching
+from ..evidence.loader import Fetching, FetchState
 from ..evidence.process import Process
 from ..wording.text import duration, size
 from .case import SIGKILL, Case
@@ -260,7 +260,6 @@ def held(host: Host, process: Process) -> str | None:
 
 
 # Why workers ran out of memory, and settings that would have fitted, by the numbers of the run itself. Bytes.
-LOADING = "loading a sample"
 SAMPLES = 8  # loaded before: fewer do not tell what is usual
 TIMES = 4  # as much as memory moved by with all samples before: by that much one is far larger
 NOTABLE = 0.1  # of the limit
@@ -316,7 +315,7 @@ def limit_of(sample: Sample) -> tuple[int, int]:
 def in_hand(host: Host, worker: Process) -> Large | None:
     """The sample that its worker was killed with, if that is what took the memory."""
     now = worker.fetching[0] if worker.fetching else None
-    if now is None or now.now != LOADING or now.index is None or now.samples < SAMPLES:
+    if now is None or now.now != FetchState.LOADING or now.index is None or now.samples < SAMPLES:
         return None
     looks = [one for one in looks_at(host, worker.pid, "anonymous", since=worker.first_sample or 0.0) if one[1]]
     before = [value for at, value in looks if at < now.now_since]
@@ -356,7 +355,7 @@ def kept(host: Host, worker: Process) -> tuple[int, int] | None:
     now, last = worker.fetching[0] if worker.fetching else None, _last_look(host, worker.pid)
     if now is None or now.batches < BATCHES or last is None:
         return None
-    until = now.now_since if now.now == LOADING else None
+    until = now.now_since if now.now == FetchState.LOADING else None
     looks = looks_at(host, worker.pid, "anonymous", since=worker.first_sample or 0.0, until=until)
     looks = [one for one in looks if one[1]]
     rising, third = climb(looks, LOOKS), len(looks) // 3

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from ..evidence.distributed import Collective, Phase, Sampling
 from ..evidence.epochs import TRAINING, VALIDATION
 from ..evidence.finding import Finding
-from ..evidence.loader import Fetching, Loader, Skipping, State
+from ..evidence.loader import Fetching, Loader, LoaderState, Skipping, State
 from ..evidence.process import Failure, Process
 from ..wording.text import duration, many, who
 from .case import Case, once
@@ -52,7 +52,6 @@ def names(workers: list[Process]) -> str:
 
 
 # What a pass over a loader should bring, what torch itself explains of a difference, and findings about loaders.
-BETWEEN = "between passes"
 EMPTY = "empty-loader-drop-last"
 # What code raises that relies on at least one round of a loop: nothing to divide by, to name, to take or to join.
 OF_NOTHING = (
@@ -78,7 +77,7 @@ def raised_after_nothing(process: Process, failure: Failure | None) -> Loader | 
     loader = process.newest_loader
     if failure is None or failure.how != "uncaught" or loader is None or failure.index is not None:
         return None
-    empty = loader.now == BETWEEN and loader.passes > 0 and not loader.pass_batches
+    empty = loader.now == LoaderState.BETWEEN_PASSES and loader.passes > 0 and not loader.pass_batches
     nothing_since = (process.last_step or 0.0) <= loader.now_since <= failure.at
     kind = failure.type.rpartition(".")[2]
     return loader if empty and nothing_since and kind in OF_NOTHING else None

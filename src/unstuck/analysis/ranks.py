@@ -10,7 +10,7 @@ import msgspec
 from ..evidence.basics import Place
 from ..evidence.distributed import Collective, Phase, Span
 from ..evidence.live import Frame, Seen, Stack
-from ..evidence.loader import Loader
+from ..evidence.loader import Loader, LoaderState
 from ..evidence.process import Failure, Process
 from ..wording.text import short, who
 from .case import Case, is_users, once
@@ -23,7 +23,6 @@ from .torch_errors import PEER_GONE, TIMED_OUT, errors_of
 #
 # With NCCL a collective, and DDP's backward, only enqueues: the loop goes on, fetches batches and makes steps, until it
 # has to wait for the GPU. What the recording says by then is ahead of where the rank really waits for the others.
-BODY, BETWEEN = "in the loop's body", "between passes"
 CLOCKS = 0.0001  # seconds by which the Flight Recorder's clock and the recording's may differ
 
 
@@ -82,7 +81,7 @@ def _loader(loader: Loader, phases: list[Phase], moment: float) -> Loader:
         passes=newest.number_of_pass,
         batches=loader.batches - _after(loader, moment),
         pass_batches=batches - _after(loader, moment, newest.number_of_pass),
-        now=BETWEEN if over else BODY,
+        now=LoaderState.BETWEEN_PASSES if over else LoaderState.IN_BODY,
         now_since=(newest.ended or 0.0) if over else max(came, default=newest.at),
     )
 

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from ..evidence.basics import Place
 from ..evidence.distributed import Collective, Phase, Prepared
 from ..evidence.epochs import VALIDATION
-from ..evidence.loader import Loader
+from ..evidence.loader import Loader, LoaderState
 from ..evidence.process import Process
 from .case import Case, once
 from .collectives import Parting, differing, line_of, parted, same, trained
@@ -17,7 +17,6 @@ from .rank_deaths import KILLED
 from .ranks import Stand, all_wait, entry_name, stand, unfinished
 
 # What each rank got from the same loader: batches and optimizer steps, pass by pass.
-BETWEEN = "between passes"
 JOIN = "Join"
 ROUNDED = 0.002  # seconds: times are rounded to thousandths
 AFTER = 0.1  # seconds: an exception that leaves a loop ends its pass, too
@@ -56,7 +55,7 @@ class Share(NamedTuple):
     @property
     def through(self) -> bool:
         """The loader has no more in its newest pass. A trainer may still validate or save in the same epoch."""
-        return self.loader.now == BETWEEN
+        return self.loader.now == LoaderState.BETWEEN_PASSES
 
     @property
     def left(self) -> bool:
@@ -371,7 +370,7 @@ class Part(NamedTuple):
         if self.loader is None:
             return {}
         found = {one.number: one.batches for one in self.loader.ended}
-        if self.loader.now == BETWEEN:
+        if self.loader.now == LoaderState.BETWEEN_PASSES:
             found[self.loader.passes] = self.loader.pass_batches
         return found
 

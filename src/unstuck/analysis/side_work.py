@@ -11,7 +11,7 @@ from typing import NamedTuple
 from ..evidence.basics import Place
 from ..evidence.finding import Symptom
 from ..evidence.live import Frame, Seen, Stack
-from ..evidence.loader import CALLBACK, HTTP, LOGGER, Call, Gap, Loader, Logger, Part
+from ..evidence.loader import CALLBACK, HTTP, LOGGER, Call, Gap, Loader, LoaderState, Logger, Part
 from ..evidence.process import Failure, Process, Saved
 from ..wording.printable import quoted_line
 from ..wording.text import duration, many, short
@@ -409,7 +409,7 @@ def held(process: Process) -> Held:
 
 def last_trained(process: Process) -> float:
     """When the newest step ended, or the newest batch came."""
-    batches = [one.now_since for one in process.loaders if one.now == "in the loop's body"]
+    batches = [one.now_since for one in process.loaders if one.now == LoaderState.IN_BODY]
     ended = [each.at for one in process.loaders for each in one.ended]
     return max([process.last_step or 0.0, *batches, *ended])
 

@@ -11,7 +11,7 @@ import msgspec
 
 from ..evidence import Exit, Told
 from ..evidence.finding import Certainty
-from ..evidence.loader import Loader
+from ..evidence.loader import Loader, LoaderState
 from ..evidence.process import Process, Saved, Saving
 from ..wording.text import duration, many
 from .case import Case, once
@@ -35,7 +35,7 @@ SIGINT = 2
 SHELL = 128  # a shell gives this much more than the number of the signal that ended what it had started
 MESSAGE = re.compile(r"got signal: (?:Signals\.)?(\d+|SIG[A-Z0-9]+)")  # of torchrun
 NUMBERS = {"SIGHUP": 1, "SIGINT": 2, "SIGQUIT": 3, "SIGUSR1": 10, "SIGUSR2": 12, "SIGTERM": 15}
-IN_THE_MIDDLE = ("in the loop's body", "waiting for a batch")  # of a pass
+IN_THE_MIDDLE = (LoaderState.IN_BODY, LoaderState.WAITING)  # of a pass
 
 
 class Stop(NamedTuple):

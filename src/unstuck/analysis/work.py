@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from ..evidence import Memory
+from ..evidence.loader import LoaderState
 from ..evidence.process import Process
 from .case import Case
 from .progress import helped, moves_itself
@@ -87,7 +88,7 @@ def _is(memory: Memory, process: Process) -> bool:
 def _sign(process: Process) -> float:
     """The newest thing it has recorded that is no waiting: for other ranks, or for a batch."""
     told = [*(one.since for one in process.progress), *(one.since for one in process.stages_now)]
-    batches = [one.now_since for one in process.loaders if one.now == "in the loop's body"]
+    batches = [one.now_since for one in process.loaders if one.now == LoaderState.IN_BODY]
     fetched = [one.now_since for one in process.fetching]
     saved = [one.at + one.seconds for one in process.saved]
     return max([*told, *batches, *fetched, *saved], default=-1.0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from enum import Enum
 from typing import Any
 
 import msgspec
@@ -15,6 +16,41 @@ SYNCHRONIZE, COMPILE, RANKS = "synchronize", "compile", "other ranks"
 ENDING, STARTING, FIRST_BATCH, OTHER_LOADER = "ending workers", "starting workers", "first batch", "another loader"
 OWN = "own code"
 CALLBACK = "callback"  # or a hook of the model's: what it calls that is known by another name is not counted to it
+
+
+class _State(str, Enum):
+    """A state as it is saved and shown: its words. One that a newer version has saved is not known."""
+
+    def __str__(self) -> str:
+        return str(self.value)
+
+    __format__ = str.__format__  # type: ignore[assignment]  # the same in an f-string before Python 3.12
+
+    @classmethod
+    def _missing_(cls, _: object) -> _State:
+        return cls("")
+
+
+class LoaderState(_State):
+    """What the main thread does with a loader."""
+
+    UNKNOWN = ""
+    ABOUT_TO_ASK = "about to ask for a batch"
+    STARTING = "starting the iterator"
+    WAITING = "waiting for a batch"
+    IN_BODY = "in the loop's body"
+    BETWEEN_PASSES = "between passes"
+    ENDING_WORKERS = "ending its workers"
+
+
+class FetchState(_State):
+    """What a process does that loads samples."""
+
+    UNKNOWN = ""
+    FETCHING = "fetching"
+    LOADING = "loading a sample"
+    COLLATING = "collating"
+    IDLE = "waiting for an index"
 
 
 class Call(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -307,7 +343,7 @@ class Loader(msgspec.Struct, frozen=True, omit_defaults=True):
     starts: Timing = Timing()  # creating the iterator, workers included
     failed: str | None = None  # why an iterator could not be created
     pids: list[int] = []  # workers, of the newest pass last
-    now: str = ""
+    now: LoaderState = LoaderState.UNKNOWN
     now_since: float = 0.0
     pass_batches: int = 0  # of the newest pass
     shutdowns: Timing = Timing()  # ending its workers
@@ -374,7 +410,7 @@ class Fetching(msgspec.Struct, frozen=True, omit_defaults=True):
     cpu_of: Timing = Timing()  # how long those same batches took; empty in older recordings
     idle: Timing = Timing()
     handovers: Timing = Timing()
-    now: str = ""
+    now: FetchState = FetchState.UNKNOWN
     now_since: float = 0.0
     index: int | str | None = None
     handed: list[Handed] = []

@@ -10,7 +10,7 @@ from typing import Annotated, Any, TypeVar
 import msgspec
 
 from ..evidence.basics import Timing
-from ..evidence.loader import Fetching, Loader
+from ..evidence.loader import Fetching, FetchState, Loader, LoaderState
 from ..evidence.process import Failure, Process, StageNow
 from ..inside import format as f
 from ..inside.format import Kind
@@ -35,16 +35,18 @@ from .thread_settings import threads
 from .wrapped import wrapped
 
 PHASES = {
-    Kind.LOADER: "about to ask for a batch",
-    Kind.ITERATOR: "starting the iterator",
-    Kind.WAIT: "waiting for a batch",
-    Kind.BODY: "in the loop's body",
-    Kind.PASS_END: "between passes",
-    Kind.SHUTDOWN: "ending its workers",
-    Kind.FETCH: "fetching",
-    Kind.SAMPLE: "loading a sample",
-    Kind.COLLATE: "collating",
-    Kind.IDLE: "waiting for an index",
+    Kind.LOADER: LoaderState.ABOUT_TO_ASK,
+    Kind.ITERATOR: LoaderState.STARTING,
+    Kind.WAIT: LoaderState.WAITING,
+    Kind.BODY: LoaderState.IN_BODY,
+    Kind.PASS_END: LoaderState.BETWEEN_PASSES,
+    Kind.SHUTDOWN: LoaderState.ENDING_WORKERS,
+}
+FETCHES = {
+    Kind.FETCH: FetchState.FETCHING,
+    Kind.SAMPLE: FetchState.LOADING,
+    Kind.COLLATE: FetchState.COLLATING,
+    Kind.IDLE: FetchState.IDLE,
 }
 T = TypeVar("T")
 NOTHING = f.MASK
@@ -188,7 +190,7 @@ class Facts:
             "batches": board.c if board else self._batches(number),
             "pass_batches": board.a if board else 0,
             "optimizer_steps": board.d if board else 0,
-            "now": PHASES.get(board.kind, "") if board else "",
+            "now": PHASES.get(board.kind, LoaderState.UNKNOWN) if board else LoaderState.UNKNOWN,
             "now_since": self.at(board.since) if board else 0.0,
             "waits": self.timing(Kind.WAIT, number),
             "first_waits": self.timing(Kind.FIRST_WAIT, number),
@@ -238,7 +240,7 @@ class Facts:
             cpu_of=self.timing(Kind.FETCH_TIMED, number),
             idle=self.timing(Kind.IDLE, number),
             handovers=self.timing(Kind.HANDOVER, 0),
-            now=PHASES.get(board.kind, "") if board else "",
+            now=FETCHES.get(board.kind, FetchState.UNKNOWN) if board else FetchState.UNKNOWN,
             now_since=self.at(board.since) if board else 0.0,
             index=_index(board) if board and board.kind in (Kind.SAMPLE, Kind.COLLATE) else None,
             **of_fetching(self, number),

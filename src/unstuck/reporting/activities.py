@@ -37,7 +37,7 @@ from ..analysis.standstill import (
 from ..evidence.distributed import Phase
 from ..evidence.epochs import CHECKPOINT
 from ..evidence.live import Gpu, Seen, Stack
-from ..evidence.loader import Loader
+from ..evidence.loader import Loader, LoaderState
 from ..evidence.process import Process, Saving
 from ..report import Activity
 from ..wording.text import percent, short, size
@@ -47,7 +47,6 @@ from ..wording.text import percent, short, size
 # What comes after what is not the same everywhere: in a plain loop validation follows the training epoch, in Lightning
 # it lies inside. So nothing is read out of the marks that this run has not really gone through.
 FEW = 8  # other ranks that are asked what came next: there may be a thousand
-WAITS = "waiting for a batch"
 
 
 class Position(NamedTuple):
@@ -154,7 +153,7 @@ def _batch(process: Process, phase: Phase) -> str:
 
 
 def _waits_for_data(loader: Loader) -> bool:
-    return loader.now in (WAITS, "about to ask for a batch", "starting the iterator") and (
+    return loader.now in (LoaderState.WAITING, LoaderState.ABOUT_TO_ASK, LoaderState.STARTING) and (
         loader.length is None or loader.pass_batches < loader.length
     )
 

@@ -10,7 +10,7 @@ from ..analysis.stacks import GPU, OWN
 from ..analysis.standstill import main_stack, recorded, waits_in
 from ..evidence.finding import Finding, Symptom
 from ..evidence.frameworks import Framework
-from ..evidence.loader import CALLBACK, LOGGER, SYNCHRONIZE, Call, Loader
+from ..evidence.loader import CALLBACK, LOGGER, SYNCHRONIZE, Call, Loader, LoaderState
 from ..evidence.process import Process
 from ..wording.text import duration, many, percent, short, who
 
@@ -46,7 +46,6 @@ def _looped(loader: Loader) -> float:
 # Nobody searches the code for their names: the trainer itself says which there are, and each was timed when called.
 LITTLE = 0.05  # of the run: who has a run that is slow or stuck need not look there
 NAMED = 6  # callbacks that are told by name
-BETWEEN = "between passes"
 BOUNDARIES = (  # rules about what lies between two epochs
     "epoch-boundary-gap", "worker-respawn-epoch-gap", "logger-blocks-epoch-end", "slow-checkpoint", "gc-pauses",
     "loader-shutdown-slow-join",
@@ -69,7 +68,7 @@ def cleared(case: Case, roots: list[Finding]) -> list[str]:
 
 def _between_epochs(main: Process) -> bool:
     newest = main.newest_loader
-    return newest is not None and (newest.now == BETWEEN or not newest.pass_batches)
+    return newest is not None and (newest.now == LoaderState.BETWEEN_PASSES or not newest.pass_batches)
 
 
 def _lines(main: Process, framework: Framework) -> list[str]:

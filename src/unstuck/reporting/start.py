@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from ..analysis.case import Case
-from ..analysis.first_batch import ABOUT_TO, WAITS, feeding, on_the_way
+from ..analysis.first_batch import feeding, on_the_way
 from ..analysis.loading import worker_start
 from ..analysis.passes import in_words, passing_over
-from ..evidence.loader import COMPILE, Loader, Source
+from ..evidence.loader import COMPILE, Loader, LoaderState, Source
 from ..evidence.process import Process, Step
 from ..wording.text import duration, many, short, size
 
@@ -156,7 +156,11 @@ def _asked(loader: Loader) -> float | None:
     """When its first batch was asked for: right after, or once something else was done."""
     if loader.first_at is not None and loader.first:
         return loader.first_at - loader.first[0]
-    return max(loader.now_since, _iterator_made(loader) or 0.0) if loader.now == WAITS else _iterator_made(loader)
+    return (
+        max(loader.now_since, _iterator_made(loader) or 0.0)
+        if loader.now == LoaderState.WAITING
+        else _iterator_made(loader)
+    )
 
 
 def _started(loader: Loader) -> str:
@@ -204,7 +208,7 @@ def _stands(case: Case, main: Process) -> tuple[str, str]:
     loader = first_loader(main)
     if main.started is not None and main.imported is None and main.threads_at_fork is None and not main.loaders:
         return IMPORTS, ""
-    if loader is None or loader.began is None or loader.now == ABOUT_TO:
+    if loader is None or loader.began is None or loader.now == LoaderState.ABOUT_TO_ASK:
         return OWN, ""
     if loader.first_at is not None:
         return FIRST_STEP, ""

@@ -29,7 +29,7 @@ from ...analysis.case import Case
 from ...analysis.loading import lasted
 from ...analysis.side_work import LOGGING, HungCall, at_boundaries, hung_calls, library, modes, sites, without_wandb
 from ...evidence.finding import Certainty, Finding, Remedy, Subject, Symptom
-from ...evidence.loader import Loader, Part
+from ...evidence.loader import Loader, LoaderState, Part
 from ...evidence.process import Process
 from ...wording.text import duration, many, percent, short
 from ..rule import rule
@@ -37,7 +37,6 @@ from ..rule import rule
 EACH = 1.0  # seconds a boundary: what is shorter nobody notices
 SHARE = 0.1  # of the run
 WORTH = 0.01  # of what loggers took there: short calls are not all counted, and matter to nobody
-BETWEEN = "between passes"
 OWN = ("wandb.init", "wandb.finish")  # have rules of their own
 
 
@@ -84,7 +83,7 @@ def _boundaries(main: Process, loader: Loader) -> Boundaries | None:
 
 def _between(one: HungCall) -> bool:
     loader = one.main.newest_loader
-    return loader is not None and loader.now == BETWEEN and one.call.name not in OWN
+    return loader is not None and loader.now == LoaderState.BETWEEN_PASSES and one.call.name not in OWN
 
 
 def _slow(case: Case, one: Boundaries) -> Finding:

@@ -48,6 +48,7 @@ from ...analysis.side_work import (
     without_wandb,
 )
 from ...evidence.finding import Certainty, Finding, Remedy, Subject, Symptom
+from ...evidence.loader import LoaderState
 from ...wording.settings import in_words_of
 from ...wording.text import duration, many, percent, short
 from ..rule import rule
@@ -59,7 +60,6 @@ STEPS = 5
 WORTH = 0.02  # share of the loop that logging may cost once it is done less often
 POINTS = 10  # values of an epoch that are left: with fewer there is no curve any more
 ASIDE = 0.02  # of what was spent: from then on the numbers of the lines do not add up without a word
-BODY = "in the loop's body"
 
 
 @rule(
@@ -86,7 +86,9 @@ def _matters(loop: Loop) -> bool:
 
 def _in_body(one: HungCall) -> bool:
     loader = one.main.newest_loader
-    return loader is not None and loader.now == BODY and one.call.name not in ("wandb.init", "wandb.finish")
+    return (
+        loader is not None and loader.now == LoaderState.IN_BODY and one.call.name not in ("wandb.init", "wandb.finish")
+    )
 
 
 def _slow(case: Case, loop: Loop) -> Finding:

@@ -32,7 +32,7 @@ from ...analysis.standstill import main_stack, mains, workers
 from ...evidence.basics import Place
 from ...evidence.finding import Certainty, Finding, Remedy, Subject, Symptom
 from ...evidence.live import Frame, Seen, own_calls
-from ...evidence.loader import Loader
+from ...evidence.loader import Loader, LoaderState
 from ...evidence.process import Process
 from ...wording.text import duration, line, many, percent, short
 from ..rule import rule
@@ -41,7 +41,7 @@ LONG = 3.0  # seconds in the sampler: what is shorter nobody notices
 SHARE = 0.2  # of the run, from its first pass on
 EACH = 200e-6  # seconds for each sample that is loaded: indices alone take a microsecond or two
 MIN_SECONDS = 1.0  # seconds of samples that met it so, where nothing is recorded and `--seconds` was asked for
-GOING_ON = ("starting the iterator", "waiting for a batch")
+GOING_ON = (LoaderState.STARTING, LoaderState.WAITING)
 
 
 class Drawn(NamedTuple):

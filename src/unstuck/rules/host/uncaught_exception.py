@@ -23,11 +23,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ...analysis.case import STARTING, Case, is_users, reached, user_line
+from ...analysis.case import Case, is_users, reached, user_line
 from ...analysis.failures import OWN_DECISION
 from ...analysis.passes import EMPTY, raised_after_nothing
 from ...analysis.torch_errors import REMOTE_ERROR, again, errors_of, late, warned, with_setting
 from ...evidence.finding import Certainty, Finding, Remedy, Subject, Symptom
+from ...evidence.loader import LoaderState
 from ...evidence.process import Failure, Process
 from ...wording.text import line, said, short, who
 from ..rule import Level, rule
@@ -91,7 +92,7 @@ def _message(message: str) -> str:
 def _meanwhile(process: Process) -> str:
     """The stage that failed, where it is one of the loader's own."""
     newest = process.newest_loader
-    if newest is not None and newest.now == STARTING and newest.failed:
+    if newest is not None and newest.now == LoaderState.STARTING and newest.failed:
         return f", while the iterator of {newest.name} was made"
     return ""
 
@@ -137,7 +138,7 @@ def _remedy(case: Case, process: Process, failure: Failure) -> Remedy:
 
 def _advice(process: Process, failure: Failure) -> str:
     newest = process.newest_loader
-    if newest is not None and newest.now == STARTING and newest.failed:
+    if newest is not None and newest.now == LoaderState.STARTING and newest.failed:
         return (
             "The loader was made, but its workers or its sampler could not be started: look at what is handed to them "
             "(dataset, sampler, collate_fn, worker_init_fn), and try the same loader with num_workers=0."

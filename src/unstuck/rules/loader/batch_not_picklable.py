@@ -28,13 +28,12 @@ from typing import NamedTuple
 from ...analysis.case import Case
 from ...analysis.standstill import LONG
 from ...evidence.finding import Certainty, Finding, Remedy, Subject, Symptom
-from ...evidence.loader import Loader
+from ...evidence.loader import Loader, LoaderState
 from ...evidence.process import Failure, Process
 from ...wording.text import duration, many, said, short, who
 from ..rule import Level, rule
 from ._torchdata import is_of_nodes
 
-WAITING = "waiting for a batch"
 TIMED_OUT = "DataLoader timed out after"  # torch's own words, where the loader has a timeout
 INSIDE_FUNCTION = ("(a lambda", "(defined inside")
 TENSOR, CLASS = "(a tensor", "(of the class"  # as inside/pickling.py puts it
@@ -84,7 +83,7 @@ def _lost(case: Case, main: Process) -> Lost | None:
 
 def _waits(case: Case, main: Process, loader: Loader, worker: Process) -> bool:
     """For long, or until it ended, with this worker at its service."""
-    if loader.now != WAITING or worker.pid not in loader.pids[-max(loader.num_workers, 1) :]:
+    if loader.now != LoaderState.WAITING or worker.pid not in loader.pids[-max(loader.num_workers, 1) :]:
         return False
     looked = case.looked_at or 0.0
     return case.stall is not None or not main.alive or looked - loader.now_since >= LONG

@@ -21,13 +21,13 @@ from collections.abc import Iterator
 
 from ...analysis.case import Case, user_line
 from ...evidence.finding import Certainty, Finding, Remedy, Subject, Symptom
-from ...evidence.loader import Fetching
+from ...evidence.loader import Fetching, FetchState
 from ...evidence.process import Failure, Process
 from ...wording.text import duration, said, who
 from ..rule import Level, rule
 
 WORDS = "DataLoader timed out after"  # torch's own, in every version since 0.3
-INSIDE = ("fetching", "loading a sample", "collating")
+INSIDE = (FetchState.FETCHING, FetchState.LOADING, FetchState.COLLATING)
 
 
 @rule(explains=Symptom.CRASHED, certainty=Certainty.CERTAIN, needs=("recording",), level=Level.GENERAL)

@@ -27,14 +27,14 @@ from ...analysis.loading import fetching
 from ...analysis.stacks import ENDING, doing, fetch_of, place, user_frame
 from ...analysis.standstill import LONG, main_stack, mains, standing, workers
 from ...evidence.finding import Certainty, Finding, Remedy, Symptom
-from ...evidence.loader import Loader
+from ...evidence.loader import FetchState, Loader
 from ...evidence.process import Process
 from ...wording.text import duration, many, short
 from ..rule import rule
 
 JOIN = 5.0  # seconds for which torch waits for one worker
 LONGEST = 1.0  # seconds of a batch, from which on one may be what a worker was ended in
-INSIDE = ("fetching", "loading a sample")
+INSIDE = (FetchState.FETCHING, FetchState.LOADING)
 REMEDY = Remedy(
     "Make single samples shorter or prefetch less (prefetch_factor=1); with persistent_workers=True the workers end "
     "only once. It goes on by itself: torch waits 5 s for each worker, then ends it.",

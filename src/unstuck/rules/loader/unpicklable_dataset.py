@@ -24,9 +24,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ...analysis.case import STARTING, Case, user_line
+from ...analysis.case import Case, user_line
 from ...evidence.finding import Certainty, Finding, Remedy, Subject, Symptom
-from ...evidence.loader import Loader
+from ...evidence.loader import Loader, LoaderState
 from ...evidence.process import Failure, Process
 from ...wording.text import line, many, said, who
 from ..rule import rule
@@ -60,7 +60,7 @@ def check(case: Case) -> Iterator[Finding]:
 
 
 def _unpicklable(failure: Failure, loader: Loader) -> bool:
-    starting = failure.how == "uncaught" and loader.now == STARTING and loader.failed is not None
+    starting = failure.how == "uncaught" and loader.now == LoaderState.STARTING and loader.failed is not None
     spoken = any(word in (loader.failed or "").lower() for word in WORDS)
     sending = any(frame.file.endswith(SENDING) for frame in failure.frames)
     return starting and spoken and (sending or bool(failure.unpicklable))

@@ -26,6 +26,7 @@ from collections.abc import Iterator
 from ...analysis.case import Case, is_users
 from ...analysis.failures import Death, worker_deaths
 from ...evidence.finding import Certainty, Finding, Remedy, Subject, Symptom
+from ...evidence.loader import FetchState
 from ...evidence.process import Failure
 from ...wording.printable import quoted
 from ...wording.text import duration, many, said, who
@@ -78,9 +79,9 @@ def _doing(death: Death) -> str:
     at = death.fetching
     if at is None or not at.now:
         return " before it had fetched anything"
-    if _index(death) is not None and at.now == "loading a sample":
+    if _index(death) is not None and at.now == FetchState.LOADING:
         return f" while it loaded sample {_index(death)}"
-    if at.now == "waiting for an index":
+    if at.now == FetchState.IDLE:
         return f" after {many(at.batches, 'batch')}, while it waited for an index"
     return f" while it was {at.now}, after {many(at.batches, 'batch')}"
 

@@ -29,6 +29,7 @@ from ...analysis.failures import Death, worker_deaths
 from ...analysis.shared_memory import is_explained
 from ...evidence.basics import Place
 from ...evidence.finding import Certainty, Finding, Remedy, Subject, Symptom
+from ...evidence.loader import FetchState
 from ...wording.text import duration, line, many, short, signal_name, who
 from ..rule import rule
 
@@ -75,9 +76,13 @@ def _index(death: Death) -> int | str | None:
 
 
 def _sample(death: Death) -> str:
-    if death.fetching is None or death.fetching.now not in ("loading a sample", "collating", "fetching"):
+    if death.fetching is None or death.fetching.now not in (
+        FetchState.LOADING,
+        FetchState.COLLATING,
+        FetchState.FETCHING,
+    ):
         return ""
-    if death.fetching.now == "collating":
+    if death.fetching.now == FetchState.COLLATING:
         return ", while it collated a batch"
     return f", with sample {_index(death)}" if _index(death) is not None else ", while it fetched a batch"
 

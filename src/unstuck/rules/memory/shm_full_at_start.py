@@ -24,9 +24,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ...analysis.case import STARTING, Case
+from ...analysis.case import Case
 from ...analysis.failures import Raised, fatal
 from ...evidence.finding import Certainty, Finding, Remedy, Subject, Symptom
+from ...evidence.loader import LoaderState
 from ...evidence.process import Failure, ShmFile
 from ...wording.printable import quoted_line
 from ...wording.text import duration, many, said, size, who
@@ -78,7 +79,7 @@ def _foreign(case: Case, failure: Failure) -> int:
 
 
 def _before(one: Raised) -> str:
-    if one.loader is not None and one.loader.now == STARTING:
+    if one.loader is not None and one.loader.now == LoaderState.STARTING:
         again = "" if one.loader.passes <= 1 else " again"
         return f"the workers of {one.loader.name} could be started{again}"
     return f"{who(one.process)} could start other processes"

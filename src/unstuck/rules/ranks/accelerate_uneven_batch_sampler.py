@@ -35,8 +35,9 @@ from typing import NamedTuple
 from ...analysis.case import Case
 from ...analysis.collectives import line_of
 from ...analysis.ranks import Stand, listed, lost_a_peer, stand, timed_out, told
-from ...analysis.shares import BETWEEN, Part, is_dispatched, prepared_together
+from ...analysis.shares import Part, is_dispatched, prepared_together
 from ...evidence.finding import Certainty, Finding, Remedy, Subject, Symptom
+from ...evidence.loader import LoaderState
 from ...wording.text import many, short
 from ..rule import rule
 
@@ -136,7 +137,7 @@ def _is_done(short: Stand | None, part: Part, long: Stand) -> bool:
     if short is None or part.loader is None or not part.passed():
         return False
     own = short.failed is not None and not (lost_a_peer(short.failed) or timed_out(short.failed))
-    at_rest = part.loader.now == BETWEEN or short.ended
+    at_rest = part.loader.now == LoaderState.BETWEEN_PASSES or short.ended
     return not own and at_rest and (short.ended or short.where != long.where)
 
 
