@@ -2,8 +2,8 @@
 
 ## What it looks at
 How long it took from the end of each pass over a loader to the first batch of the next, and how much of that went into
-calls of wandb, TensorBoard, MLflow or plain HTTP requests, by the line that makes them. And such a call between two
-passes that does not come back at all.
+calls of wandb, TensorBoard, MLflow or plain HTTP requests, by the line that makes them. A call that does not come back
+is told by logger-no-answer.
 
 ## Why it happens
 At the end of an epoch there is more to log than in a step: images, tables, a checkpoint as an artifact, all rows that
@@ -13,11 +13,9 @@ epoch: that is the same price in every step, and another rule tells it.
 
 ## What to do
 Send it from a thread (`unstuck.nonblocking`), or at the end of the run; keep artifacts local and upload them later.
-Give every request a time limit: without one, a server that does not answer stops the training for good.
 
 ## How sure it is
 Sure of the times, they are measured in this run. It speaks from one second a boundary and a tenth of the run on.
-A request that gets no answer is told after a minute, as *waiting*: its server may be dead or only slow.
 """
 
 from __future__ import annotations
@@ -27,9 +25,9 @@ from typing import NamedTuple
 
 from ...analysis.case import Case
 from ...analysis.loading import lasted
-from ...analysis.side_work import LOGGING, HungCall, at_boundaries, hung_calls, library, modes, sites, without_wandb
+from ...analysis.side_work import LOGGING, at_boundaries, library, modes, sites, without_wandb
 from ...evidence.finding import Certainty, Finding, Remedy, Subject, Symptom
-from ...evidence.loader import Loader, LoaderState, Part
+from ...evidence.loader import Loader, Part
 from ...evidence.process import Process
 from ...wording.text import duration, many, percent, short
 from ..rule import rule
@@ -37,7 +35,6 @@ from ..rule import rule
 EACH = 1.0  # seconds a boundary: what is shorter nobody notices
 SHARE = 0.1  # of the run
 WORTH = 0.01  # of what loggers took there: short calls are not all counted, and matter to nobody
-OWN = ("wandb.init", "wandb.finish")  # have rules of their own
 
 
 class Boundaries(NamedTuple):
@@ -51,16 +48,12 @@ class Boundaries(NamedTuple):
     parts: list[Part]
 
 
-@rule(explains=Symptom.SLOW, certainty=Certainty.LIKELY, needs=("recording",), outranks=("rank0-only-collective",))
+@rule(explains=Symptom.SLOW, certainty=Certainty.LIKELY, needs=("recording",))
 def check(case: Case) -> Iterator[Finding]:
-    stuck = next((one for one in hung_calls(case) if _between(one)), None)
-    if stuck is not None:
-        yield _stands(case, stuck)
-        return
     found = [one for main in case.mains for loader in main.loaders if (one := _boundaries(main, loader))]
     slow = [one for one in found if one.seconds / one.passes >= EACH and one.seconds >= SHARE * lasted(one.main)]
     if slow:
-        yield _slow(case, max(slow, key=lambda one: one.seconds))
+        yield _finding(case, max(slow, key=lambda one: one.seconds))
 
 
 def _boundaries(main: Process, loader: Loader) -> Boundaries | None:
@@ -81,12 +74,7 @@ def _boundaries(main: Process, loader: Loader) -> Boundaries | None:
     return Boundaries(main, loader, seconds, sum(gap.seconds for gap, _ in known), len(known), ordered)
 
 
-def _between(one: HungCall) -> bool:
-    loader = one.main.newest_loader
-    return loader is not None and loader.now == LoaderState.BETWEEN_PASSES and one.call.name not in OWN
-
-
-def _slow(case: Case, one: Boundaries) -> Finding:
+def _finding(case: Case, one: Boundaries) -> Finding:
     first, each = one.parts[0], one.seconds / one.passes
     spot = f" at {short(first.where)}" if first.where else ""
     who = f" of rank {one.main.rank}" if one.main.rank is not None else ""
@@ -111,28 +99,4 @@ def _slow(case: Case, one: Boundaries) -> Finding:
         ),
         where=first.where,
         subject=Subject("logger", library(first.name) or first.name),
-    )
-
-
-def _stands(case: Case, one: HungCall) -> Finding:
-    who = f"rank {one.main.rank}" if one.main.rank is not None else "the training"
-    loader = one.main.newest_loader
-    name = loader.name if loader is not None else "its loader"
-    return case.finding(
-        one.main,
-        cause=f"The next epoch does not begin: after a pass over {name}, {who} has been in {one.call.name}{one.spot} "
-        f"for {duration(one.seconds)}, and it does not come back.",
-        seen=[
-            f"{one.call.name} has been going on for {duration(one.seconds)}"
-            + (f"; before, it took {duration(one.call.timing.longest)} at most" if one.call.timing.count else ""),
-            *([modes(one.main)] if one.main.loggers else []),
-        ],
-        remedy=Remedy(
-            "The server does not answer, and the call has no time limit or a long one: pass timeout=5, or let a thread "
-            "send it with unstuck.nonblocking(logger), which holds the training up for no longer than its limit.",
-        ),
-        onset_s=case.stall.since if case.stall is not None else None,
-        where=one.where,
-        subject=Subject("logger", library(one.call.name) or one.call.name),
-        symptom=one.symptom.value,
     )

@@ -4,13 +4,12 @@
 How long each call into wandb, TensorBoard, MLflow and each plain HTTP request took inside the loop's body, by the line
 that makes it: calls, seconds a call, seconds a step, share of the loop. The longest call of each line is left aside,
 because the first one often sets something up. Rows that are put into a wandb.Table one after the other are counted
-together, as one burst. For output that a terminal or a pipe takes too slowly: in how many looks at the main thread it
-stood in a write to it. And a call from the loop's body that does not come back at all.
+together, as one burst. A call that does not come back at all is told by logger-no-answer.
 
 ## Why it happens
 A scalar is cheap: wandb puts it into a queue and returns, `commit=True` (which is the default) or not. Costly is what
 is done on the training's own thread: encoding images and tables, histograms of all weights (`wandb.watch`), a request
-to a server that is waited for with every batch, text for a terminal that cannot keep up.
+to a server that is waited for with every batch.
 
 ## What to do
 Do it less often: what costs 100 ms in each of 4,000 batches is 400 s in every epoch. Media and histograms every few
@@ -19,8 +18,7 @@ hundred steps; scalars together, every 50 steps; requests outside the loop, or h
 
 ## How sure it is
 Sure of the times, they are measured in this run. It speaks from 15 % of the loop and 5 ms a step on; what is below is
-an ordinary price. A run without the logger (`WANDB_MODE=disabled`) proves it. A request that gets no answer is told
-after a minute, as *waiting*: whether its server is dead or only slow cannot be seen from here.
+an ordinary price. A run without the logger (`WANDB_MODE=disabled`) proves it.
 """
 
 from __future__ import annotations
@@ -29,16 +27,13 @@ from collections.abc import Iterator
 from math import ceil
 
 from ...analysis.case import Case
-from ...analysis.glances import Writing, writing
 from ...analysis.side_work import (
     HISTOGRAMS,
     MEDIA,
     REQUEST,
     WATCH,
-    HungCall,
     Loop,
     epoch,
-    hung_calls,
     kind_of,
     library,
     loops,
@@ -48,7 +43,6 @@ from ...analysis.side_work import (
     without_wandb,
 )
 from ...evidence.finding import Certainty, Finding, Remedy, Subject, Symptom
-from ...evidence.loader import LoaderState
 from ...wording.settings import in_words_of
 from ...wording.text import duration, many, percent, short
 from ..rule import rule
@@ -62,36 +56,18 @@ POINTS = 10  # values of an epoch that are left: with fewer there is no curve an
 ASIDE = 0.02  # of what was spent: from then on the numbers of the lines do not add up without a word
 
 
-@rule(
-    explains=Symptom.SLOW,
-    certainty=Certainty.LIKELY,
-    needs=("recording",),
-    outranks=("stuck-in-user-code", "main-killed"),
-)
+@rule(explains=Symptom.SLOW, certainty=Certainty.LIKELY, needs=("recording",))
 def check(case: Case) -> Iterator[Finding]:
-    stuck = next((one for one in hung_calls(case) if _in_body(one)), None)
-    if stuck is not None:
-        yield _stands(case, stuck)
-        return
-    slow = [one for one in loops(case) if _matters(one)]
+    slow = [loop for loop in loops(case) if _matters(loop)]
     if slow:
-        yield _slow(case, max(slow, key=lambda one: one.spent))
-    else:
-        yield from (_written(case, one) for one in list(writing(case))[:1])
+        yield _finding(case, max(slow, key=lambda loop: loop.spent))
 
 
 def _matters(loop: Loop) -> bool:
     return loop.steps >= STEPS and loop.share >= SHARE and loop.each >= EACH and loop.spent >= SECONDS
 
 
-def _in_body(one: HungCall) -> bool:
-    loader = one.main.newest_loader
-    return (
-        loader is not None and loader.now == LoaderState.IN_BODY and one.call.name not in ("wandb.init", "wandb.finish")
-    )
-
-
-def _slow(case: Case, loop: Loop) -> Finding:
+def _finding(case: Case, loop: Loop) -> Finding:
     first = loop.parts[0]
     batches = epoch(loop.loader) if loop.loader is not None else None
     over = f" over {loop.loader.name}" if loop.loader is not None else ""
@@ -195,45 +171,4 @@ def _advice(kind: str, loop: Loop) -> str:
     return (
         f"Log {seldom}, all values in one call; or hand the logger's calls to a thread with "
         f"logger = unstuck.nonblocking(logger).{queued} commit=False does not help, it loses rows."
-    )
-
-
-def _stands(case: Case, one: HungCall) -> Finding:
-    usual = f"; it took {duration(one.call.timing.mean)} on average before" if one.call.timing.count else ""
-    who = f"Rank {one.main.rank}" if one.main.rank is not None else "The training"
-    return case.finding(
-        one.main,
-        cause=f"{who} stands inside a step: {one.call.name}{one.spot} has not come back for {duration(one.seconds)}.",
-        seen=[
-            f"{one.call.name} has been going on for {duration(one.seconds)}{usual}",
-            *([modes(one.main)] if one.main.loggers else []),
-        ],
-        remedy=Remedy(
-            "Give the call a short time limit (timeout=5), or hand it to unstuck.nonblocking(logger), which never "
-            "holds the training up for longer than its limit. Then look at the server: it does not answer.",
-        ),
-        onset_s=case.stall.since if case.stall is not None else None,
-        where=one.where,
-        subject=Subject("logger", library(one.call.name) or one.call.name),
-        symptom=one.symptom.value,
-    )
-
-
-def _written(case: Case, one: Writing) -> Finding:
-    who = f" of rank {one.main.rank}" if one.main.rank is not None else ""
-    spot = f" at {short(one.where)}" if one.where is not None else ""
-    return case.finding(
-        one.main,
-        cause=f"The loop{who} waits {percent(one.share)} of the time{spot} until {one.target} takes what it writes: "
-        "whoever reads there is slower than the training prints.",
-        seen=[
-            f"in {one.blocked} of {many(one.looks, 'look')} the main thread stood in a write to {one.target}",
-            *([f"{one.caller} was what wrote"] if one.caller else []),
-        ],
-        remedy=Remedy(
-            "Print less: every hundredth step, tqdm(..., mininterval=1.0) or disable=True, logging at a higher level; "
-            f"or let the output go to a file instead of {one.target}, and follow it with tail -f."
-        ),
-        where=one.where,
-        subject=Subject("output", one.target),
     )

@@ -52,6 +52,7 @@ MOST = 0.05  # of the run: what a hook may take without anybody minding
     outranks=("rank0-only-collective", "rank-conditional-eval"),
     yields_to=(
         "logger-blocks-epoch-end",
+        "logger-no-answer",
         "wandb-finish-hang",
         "wandb-init-timeout",
         "hf-filelock",

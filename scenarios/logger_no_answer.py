@@ -1,4 +1,4 @@
-# expect: logger-blocks-epoch-end
+# expect: logger-no-answer
 # outside: nothing
 """The epoch's summary is posted to a chat hook without a time limit; after the second epoch the hook stays silent."""
 

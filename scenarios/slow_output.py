@@ -1,4 +1,4 @@
-# expect: logger-in-hot-loop
+# expect: slow-output
 """A bar that is drawn anew for every batch, into a pipe whose reader passes on a line at a time over a thin link."""
 
 import io
