@@ -129,7 +129,7 @@ class Place:
         for name in filter(str.isdigit, os.listdir("/proc")):
             try:
                 there = mark in Path("/proc", name, "environ").read_bytes().split(b"\0")
-                command = Path("/proc", name, "cmdline").read_bytes().replace(b"\0", b" ").decode()
+                command = Path("/proc", name, "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
             except OSError:
                 continue
             if there and (not words or any(word in command for word in words)):

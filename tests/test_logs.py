@@ -114,7 +114,8 @@ def test_a_healthy_run_says_nothing_of_its_logs_on_the_console(trained):
 
     assert ended.stdout == "output of the training\n"
     assert "logs" not in ended.stderr
-    assert len(ended.stderr.splitlines()) == 1
+    # On a busy machine, the watcher may say meanwhile that nothing moves.
+    assert len([line for line in ended.stderr.splitlines() if "no progress" not in line]) == 1
 
 
 @pytest.mark.scenario

@@ -13,6 +13,7 @@ from unstuck.evidence import Evidence, Host, Memory, Run, Sample
 from unstuck.evidence.basics import Place, Timing
 from unstuck.evidence.loader import Fetching, Loader
 from unstuck.evidence.process import Process
+from unstuck.reporting.bottleneck import bottleneck
 from unstuck.rules.discovery import all_rules
 from unstuck.rules.engine import judge_one
 
@@ -282,3 +283,16 @@ def test_what_a_run_does_to_itself_is_still_found(rule):
     found = msgspec.json.decode((HERE / rule / "found.json").read_bytes(), type=Evidence)
 
     assert verdict(rule, found) == "found"
+
+
+def test_a_loop_that_hardly_ever_had_a_core_is_not_judged_by_what_is_left():
+    """97 % of its time it was queued: 2 % of waiting in the remaining 3 % are no share of anything."""
+    found = in_main(waited=0.8, computed=0.1, rate=(0.02, 0.97))
+    main = found.recording[0]
+
+    loop = fair_waiting(Case(found), main, main.loaders[0])
+
+    assert (loop.steps, loop.share) == (0, 0.0)
+    assert loop.taken == pytest.approx(10.0)
+    assert bottleneck(Case(found)).answer == "unknown"
+    assert {rule for rule, one in all_rules().items() if judge_one(one, Case(found)).verdict == "found"} == set()

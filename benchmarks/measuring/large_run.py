@@ -21,8 +21,8 @@ BATCHES, BATCH = 2000, 32
 STEP, FETCH = SECOND // 10, SECOND // 5  # of eight workers: they keep up
 BEGAN = 110 * SECOND  # monotonic: the recording begins at 100
 ENDED = BEGAN + BATCHES * STEP
-LINE = {"file": "/home/me/train.py", "line": 12, "function": "main"}
-PLACE = APART.join(("/home/me/train.py", "12", "main"))
+LINE = {"file": "/code/train.py", "line": 12, "function": "main"}
+PLACE = APART.join(("/code/train.py", "12", "main"))
 LOST = "[/gloo/transport/tcp/pair.cc:547] Connection closed by peer"
 WORKER_DIED = "DataLoader worker (pid {}) is killed by signal: Killed. "
 

@@ -362,9 +362,11 @@ def _unseen(case: Case) -> list[str]:
 
 
 def _went_on(case: Case, seen: Seen) -> bool:
-    """It made progress after that look, which came while its interpreter was starting, or it was gone by then."""
+    """It made progress after that look, which came while its interpreter was starting; or the run is over without it."""
     process = case.process(seen.node, seen.pid)
-    return process is not None and case.looked_at is not None and process.last_sign > case.looked_at
+    if process is None:  # no training of its own; once the run is over, nobody waits for its stacks any more
+        return case.run.status is not None
+    return case.looked_at is not None and process.last_sign > case.looked_at
 
 
 def _unrecorded(name: str) -> str:

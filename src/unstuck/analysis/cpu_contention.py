@@ -26,6 +26,7 @@ OTHERS = 0.25  # of the CPU cores that the run may use, by other programs: below
 MOST = 0.5  # of a stretch between two looks: what was before and after it is then left aside
 CLOCKS = ("main_cpu", "cpu")  # of its main thread, of all its threads
 TOLD = 0.05  # of a time: less is not worth a line
+REMAINS = 0.2  # of a loop: its shares of less than that are chance
 
 
 class Spent(NamedTuple):
@@ -137,7 +138,10 @@ def held_up(case: Case, process: Process, begin: float, end: float) -> float:
 
 
 def fair_waiting(case: Case, main: Process, loader: Loader) -> Waiting:
-    """What a loop waited for its batches, without the time in which other programs had the cores."""
+    """What a loop waited for its batches, without the time in which other programs had the cores.
+
+    No steps: they had nearly all of it, and what remains is no more than the counts are off by.
+    """
     raw = waiting(loader)
     begin, end = _looped_from(loader), _looped_until(main, loader)
     found = spent(case, main, begin, end)
@@ -154,6 +158,8 @@ def fair_waiting(case: Case, main: Process, loader: Loader) -> Waiting:
         waited, least = waited - of_workers, min(own, max(ran, own - queued))
         known = min(loading - least, raw.waited)  # what the workers did takes longer than what the loop did
         waited, bodies = (known, least) if known > max(waited, 0.0) else (max(waited, 0.0), bodies)
+    if waited + bodies < REMAINS * raw.looped:
+        return Waiting(0.0, 0.0, 0, raw.looped)
     return Waiting(waited, waited + bodies, raw.steps, raw.looped - waited - bodies)
 
 

@@ -79,6 +79,8 @@ def _of_start(case: Case, main: Process, loader: Loader) -> Bottleneck | None:
 
 def _of_loop(case: Case, main: Process, loader: Loader) -> Bottleneck:
     waited = fair_waiting(case, main, loader)
+    if not waited.steps and waited.taken:
+        return Bottleneck(UNKNOWN, "Other programs had the CPU cores nearly all of the time: nothing else can be told.")
     if waited.steps < BATCHES or waited.lasted < A_WHILE:
         return Bottleneck(UNKNOWN, f"Too short to tell: {many(waited.steps, 'step')} in {duration(waited.lasted)}.")
     gpu = gpu_use(case, main)
