@@ -20,7 +20,7 @@ import msgspec
 
 from unstuck.evidence.trial import Budget
 from unstuck.report import Report
-from unstuck.trials.ending import below
+from unstuck.trials.cleanup import below
 from unstuck.trials.memory import Used, used
 
 HERE = Path(__file__).parent

@@ -57,9 +57,9 @@ def alternately(settings):
 
 def asked(work, each, questions):
     """One conversation: what was seen, and the seconds of measuring."""
-    from unstuck.trials.conversation import Conversation
-    from unstuck.trials.standings import Bounds
-    from unstuck.trials.tuning import processors
+    from unstuck.trials.tune.conversation import Conversation
+    from unstuck.trials.tune.standings import Bounds
+    from unstuck.trials.tune.tune import processors
 
     talk = Conversation(work, {}, 3600.0, lambda seen, _: questions(seen), lambda *_: None)
     talk.each = each
@@ -69,8 +69,8 @@ def asked(work, each, questions):
 
 def compared(name, each, folder, tell):
     from unstuck.trials.attempt import Work
-    from unstuck.trials.search import exhaustive, grid, search
-    from unstuck.trials.standings import setting_of
+    from unstuck.trials.tune.search import exhaustive, grid, search
+    from unstuck.trials.tune.standings import setting_of
 
     path, function, kwargs = LOADERS[name]
     kwargs = {**kwargs, "root": str(folder / "data")} if path == REAL else kwargs

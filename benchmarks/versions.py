@@ -157,9 +157,9 @@ def run(version, python, names):
 
 def inside(names):
     """In the environment itself."""
+    from unstuck.demo.scenarios import all_scenarios, run_in_passing
+    from unstuck.demo.surroundings import Unavailable
     from unstuck.errors import UserError
-    from unstuck.trials.scenarios import all_scenarios, run_in_passing
-    from unstuck.trials.surroundings import Unavailable
 
     scenarios = all_scenarios()
     for name in names:

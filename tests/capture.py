@@ -17,15 +17,15 @@ from pathlib import Path
 
 import msgspec
 
+from unprepared import reports, started
 from unstuck.analysis.case import Case
 from unstuck.analysis.standstill import mains
+from unstuck.demo.scenarios import Scenario, all_scenarios, run, run_in_passing
 from unstuck.diagnose import report_on
 from unstuck.evidence import Evidence
 from unstuck.report import Report
 from unstuck.rules.discovery import all_rules
 from unstuck.rules.engine import judge_one
-from unstuck.trials.scenarios import Scenario, all_scenarios, run, run_in_passing
-from unstuck.trials.unprepared import reports, started
 from unstuck.views.terminal import finding_text
 
 HERE = Path(__file__).parent

@@ -18,9 +18,9 @@ from pathlib import Path
 import msgspec
 
 from capture import HERE, replacements, words
+from unstuck.demo.scenarios import all_scenarios
 from unstuck.evidence import Evidence
 from unstuck.report import Report
-from unstuck.trials.scenarios import all_scenarios
 
 RULE = "dataloader-bound"
 SETTLED = 6.0  # seconds until the workers have been at it for a while

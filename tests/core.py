@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import pytest
 
+from unstuck.demo.scenarios import Scenario, all_scenarios
 from unstuck.rules.discovery import all_rules
-from unstuck.trials.scenarios import Scenario, all_scenarios
 
 SCENARIOS = all_scenarios()
 

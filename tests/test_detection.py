@@ -11,13 +11,13 @@ from types import SimpleNamespace
 import msgspec
 import pytest
 
+from unstuck.demo.scenarios import all_scenarios
 from unstuck.evidence import Evidence, Exit, Run
 from unstuck.evidence.finding import Finding, Remedy
 from unstuck.evidence.live import Stall
 from unstuck.evidence.loader import Loader
 from unstuck.evidence.process import Process
 from unstuck.report import Report
-from unstuck.trials.scenarios import all_scenarios
 
 BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
 STARTED, ONSET = 1000.0, 5.0

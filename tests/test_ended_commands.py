@@ -11,7 +11,7 @@ import sys
 import pytest
 
 from stuck import wait_for
-from unstuck.trials.surroundings import Unavailable, surroundings
+from unstuck.demo.surroundings import Unavailable, surroundings
 from unstuck.watching.running import python_path
 
 pytestmark = pytest.mark.scenario

@@ -16,9 +16,9 @@ import pytest
 
 from core import SCENARIOS
 from stuck import wait_for
-from unstuck.trials.scenarios import Scenario, run_in_passing
-from unstuck.trials.surroundings import Unavailable
-from unstuck.trials.unprepared import reports, started
+from unprepared import reports, started
+from unstuck.demo.scenarios import Scenario, run_in_passing
+from unstuck.demo.surroundings import Unavailable
 
 STAND_IN = SCENARIOS["ddp-uneven-batches"].path.parent / "nccl"
 # What NCCL does otherwise than gloo, or the stand-in cannot do as NCCL.

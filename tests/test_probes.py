@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from stuck import wait_for
+from unstuck.demo.surroundings import Unavailable, surroundings
 from unstuck.probes import cgroups, host, kernel
-from unstuck.trials.surroundings import Unavailable, surroundings
 from unstuck.watching.pidfd import Pidfd
 
 

@@ -8,9 +8,9 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from core import SCENARIOS, family, from_outside, in_core, marked
+from unstuck.demo.scenarios import run_in_passing
+from unstuck.demo.surroundings import Unavailable
 from unstuck.rules.discovery import all_rules
-from unstuck.trials.scenarios import run_in_passing
-from unstuck.trials.surroundings import Unavailable
 
 SEVERAL = 3  # rules of each family that the core tries
 

@@ -19,6 +19,7 @@ from capture_samples import RULE, lasting, started
 from unstuck.analysis.case import Case
 from unstuck.analysis.stacks import COMPILING, TRAINING, doing
 from unstuck.analysis.time_use import spending
+from unstuck.demo.scenarios import all_scenarios
 from unstuck.diagnose import report_on
 from unstuck.evidence import Evidence
 from unstuck.evidence.live import Frame, Stack
@@ -26,7 +27,6 @@ from unstuck.probes.sampling import RATE, parse
 from unstuck.report import Report
 from unstuck.rules.discovery import all_rules
 from unstuck.rules.engine import judge_one
-from unstuck.trials.scenarios import all_scenarios
 from unstuck.views.console import console_for
 from unstuck.views.terminal import show
 

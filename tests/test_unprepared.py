@@ -5,8 +5,8 @@ from itertools import islice
 import pytest
 
 from core import SCENARIOS, from_outside, marked
-from unstuck.trials.surroundings import Unavailable
-from unstuck.trials.unprepared import reports, started
+from unprepared import reports, started
+from unstuck.demo.surroundings import Unavailable
 
 LIVE = [name for name, scenario in SCENARIOS.items() if from_outside(scenario)]
 LOOKS = 2  # at a healthy one, the later the better: by then it has come to what makes it look broken

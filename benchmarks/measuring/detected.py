@@ -8,10 +8,10 @@ import statistics
 from functools import cache
 
 from unstuck.analysis.case import Case
+from unstuck.demo.scenarios import all_scenarios
 from unstuck.evidence import Evidence
 from unstuck.evidence.finding import Symptom
 from unstuck.rules.discovery import all_rules
-from unstuck.trials.scenarios import all_scenarios
 
 STALLS, CRASHES, OTHERS, HEALTHY = "stalls", "crashes", "others", "healthy"
 USUALLY = 1.0  # seconds: the target holds where the 99th percentile of what stands still is no longer

@@ -16,11 +16,11 @@ from typing import NamedTuple
 import msgspec
 from measuring import children
 
+from unstuck.demo import scenarios
+from unstuck.demo.surroundings import Unavailable, surroundings
 from unstuck.errors import UserError
 from unstuck.evidence import Run
 from unstuck.report import Report
-from unstuck.trials import scenarios
-from unstuck.trials.surroundings import Unavailable, surroundings
 
 LIMIT = 240.0  # seconds
 EVERY = 0.02  # seconds between two looks at what was printed: as exact as the times are

@@ -14,7 +14,7 @@ import pytest
 
 from unstuck.errors import UserError
 from unstuck.trials.attempt import Limits, Outcome, Work, attempt, prepare
-from unstuck.trials.ending import SHM, Left, below, end, sweep
+from unstuck.trials.cleanup import SHM, Left, below, end, sweep
 
 LOADERS = """
 import time, torch
@@ -119,7 +119,7 @@ import signal, sys
 sys.path.insert(0, {str(Path(__file__).parent)!r})
 from pathlib import Path
 from test_attempts import tried
-from unstuck.trials.signals import heard
+from unstuck.trials.cleanup import heard
 signal.signal(signal.SIGINT, signal.default_int_handler)
 heard()
 tried(Path({str(loaders)!r}), "sleeps")

@@ -5,10 +5,9 @@ from __future__ import annotations
 import pytest
 
 from unstuck.evidence.trial import IMPOSSIBLE, SAFE, TIGHT, Loaded, Needs, Shuffle
-from unstuck.trials import growth
-from unstuck.trials.advising import advised
-from unstuck.trials.budgeting import Plan, budget, grade, needs_of
-from unstuck.trials.room import Room
+from unstuck.trials.budget.advice import advised
+from unstuck.trials.budget.predict import Plan, batches_of_one, budget, grade, grown_after, needs_of
+from unstuck.trials.memory import Room
 
 MB, GB = 1_000_000, 1_000_000_000
 PLENTY = Room(1 << 50, "machine", 1 << 50, 1 << 50)
@@ -100,9 +99,9 @@ def test_holes_are_what_a_busy_worker_took_beyond_what_it_held():
 def test_a_worker_grows_with_every_batch_that_it_hands_over(facts, expected):
     measured = needs(grown=[(8, 10 * MB), (16, 40 * MB), (32, 60 * MB), (64, 100 * MB)], grown_batch=8, **facts)
 
-    batches = growth.batches_of_one(measured, 4, 8)
+    batches = batches_of_one(measured, 4, 8)
 
-    assert growth.after(measured, batches) == expected * MB
+    assert grown_after(measured, batches) == expected * MB
 
 
 def test_all_of_it_is_there_once_for_every_rank_of_the_node():

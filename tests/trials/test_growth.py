@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from unstuck.evidence.trial import Loaded, Needs
-from unstuck.trials.budgeting import Plan, budget, needs_of
-from unstuck.trials.growth import after, batches_of_one
-from unstuck.trials.room import Room
+from unstuck.trials.budget.predict import Plan, batches_of_one, budget, grown_after, needs_of
+from unstuck.trials.memory import Room
 
 MB = 1_000_000
 SEEN = [(1, 21 * MB), (32, 57 * MB), (64, 99 * MB)]
@@ -32,18 +31,18 @@ def test_a_long_share_counts_no_further_than_to_where_torch_cleans_up():
 
 
 def test_between_two_looks_it_has_grown_evenly():
-    assert after(needs(), 32) == 57 * MB
-    assert after(needs(), 48) == 78 * MB
+    assert grown_after(needs(), 32) == 57 * MB
+    assert grown_after(needs(), 48) == 78 * MB
 
 
 def test_where_time_was_too_short_it_is_continued_as_it_went():
     tried = [(1, 21 * MB), (8, 30 * MB), (16, 40 * MB), (20, 45 * MB)]
 
-    assert after(needs(tried), 60) == 45 * MB + 40 * MB * 15 // 12  # as from the 8th to the 20th
+    assert grown_after(needs(tried), 60) == 45 * MB + 40 * MB * 15 // 12  # as from the 8th to the 20th
 
 
 def test_a_few_batches_are_not_continued():
-    assert after(needs([(1, 20 * MB), (2, 30 * MB), (4, 40 * MB)]), 65) == 40 * MB
+    assert grown_after(needs([(1, 20 * MB), (2, 30 * MB), (4, 40 * MB)]), 65) == 40 * MB
 
 
 def test_the_more_workers_share_a_pass_the_smaller_are_the_holes_of_each():

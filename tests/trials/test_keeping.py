@@ -7,7 +7,7 @@ from pathlib import Path
 
 from unstuck.inside.run_folder import mark
 from unstuck.retention import KEPT, TRIALS
-from unstuck.trials.keeping import begin, forget
+from unstuck.trials.attempt import begin, forget
 
 
 def tried(base: Path, number: int) -> Path:

@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from unstuck import trials
 from unstuck.analysis.case import Case
 from unstuck.errors import UserError
 from unstuck.evidence import Evidence
@@ -16,13 +17,12 @@ from unstuck.evidence.loader import Loader
 from unstuck.evidence.trial import FAIL, PASS, SKIP, Differences, Measured, Plain, Rung, Settings
 from unstuck.rules.discovery import all_rules
 from unstuck.rules.engine import judge_one
-from unstuck.trials import climbing, environment
 from unstuck.trials.attempt import Limits, Outcome, Work
-from unstuck.trials.differences import limit_of
-from unstuck.trials.ladder import LADDER, NAMES, Step, chosen
+from unstuck.trials.doctor import climb, environment
+from unstuck.trials.doctor.ladder import LADDER, NAMES, Step, chosen
+from unstuck.trials.doctor.limit import limit_of
+from unstuck.trials.doctor.verdicts import _only_alone, from_users
 from unstuck.trials.memory import Used
-from unstuck.trials.saying import _only_alone
-from unstuck.trials.verdicts import from_users
 
 LOADER = {"number": 0, "dataset": "Images", "num_workers": 4, "batch_size": 8, "dataset_length": 100}
 FINE: dict[str, dict[str, Any]] = {
@@ -60,10 +60,10 @@ def climbed(monkeypatch, fails: dict[str, dict[str, Any]], only: str | None = No
         facts |= fails.get(name, {})
         return Outcome(work.folder, 1 if name in fails else 0, facts.pop("how", "itself"), 1.0, Used(0, 0), facts, None)
 
-    monkeypatch.setattr(climbing, "attempt", attempt)
+    monkeypatch.setattr(climb, "attempt", attempt)
     heard, work = Heard(), Work("data.py:make", {}, "python", Path("/nowhere"))
     steps = chosen(only, None, quick=False)
-    trial = climbing.climb(climbing.Asked(work, steps, {}, Limits()), Settings(start_method="fork"), heard)
+    trial = climb.climb(climb.Asked(work, steps, {}, Limits()), Settings(start_method="fork"), heard)
     assert heard.ends == trial.rungs
     return {one.name: one for one in trial.rungs}
 
@@ -207,7 +207,7 @@ def test_plain_reading_has_a_rate_only_where_something_was_read():
 
 
 def test_a_traceback_is_shown_without_calls_of_ours():
-    ours = str(Path(climbing.__file__).parent / "child" / "request.py")
+    ours = str(Path(trials.__file__).parent / "child" / "request.py")
     text = (
         f'Traceback\n  File "{ours}", line 1, in main\n    run()\n  File "data.py", line 3, in x\n    y\nKeyError: 1\n'
     )
@@ -233,7 +233,7 @@ def test_with_a_training_step_slow_is_what_cannot_feed_it(rule, step, verdict):
     [("RandomSampler", "itself", SKIP), ("DistributedSampler", "itself", FAIL), ("RandomSampler", "stall", FAIL)],
 )
 def test_a_loader_that_refuses_several_ranks_is_red_only_if_it_is_meant_for_them(sampler, ended, status):
-    climbed = climbing.Climbed(Settings())
+    climbed = climb.Climbed(Settings())
     climbed.loader = Loader(0, sampler=sampler)
     rung = Rung("ranks", "2 ranks", FAIL, "ValueError: one process only", ended=ended)
 

@@ -7,10 +7,9 @@ import random
 import pytest
 
 from unstuck.evidence.trial import Measured
-from unstuck.trials.formula import formula
-from unstuck.trials.search import exhaustive, grid, search
-from unstuck.trials.standings import Bounds, Setting, Standings, merged, potential
-from unstuck.trials.starving import feed, feeds
+from unstuck.trials.tune.proposals import formula
+from unstuck.trials.tune.search import exhaustive, feed, feeds, grid, search
+from unstuck.trials.tune.standings import Bounds, Setting, Standings, merged, potential
 
 MIB = 1 << 20
 

@@ -14,8 +14,7 @@ from pathlib import Path
 import pytest
 
 from unstuck.probes import processors, settings
-from unstuck.trials.known_versions import notes_on
-from unstuck.trials.variables import MISBELIEVED, said_of
+from unstuck.trials.doctor.environment import MISBELIEVED, notes_on, said_of
 
 CRASHING = """
 import ctypes, sys

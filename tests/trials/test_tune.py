@@ -15,7 +15,7 @@ import pytest
 from unstuck.evidence.loader import Loader
 from unstuck.evidence.trial import Measured, Proposal, Search, Target, Trial
 from unstuck.report import Report, RunName
-from unstuck.trials.proposals import Made, code_of, debug_code
+from unstuck.trials.tune.proposals import Made, code_of, debug_code
 from unstuck.views.console import console_for
 from unstuck.views.tuning import show
 

@@ -20,13 +20,13 @@ from ..evidence.loader import Loader
 from ..evidence.trial import Budget, Loaded, Needs, Shuffle, Target, Trial
 from ..inside.redaction import redacted_values
 from ..report import Report
-from ..trials.advising import advised, budget_of
 from ..trials.attempt import Limits, Outcome, Work, attempt, prepare
-from ..trials.budgeting import PREFETCH, Plan
-from ..trials.ladder import Step
-from ..trials.room import Room, room
-from ..trials.signals import heard
-from ..trials.verdicts import rung_of
+from ..trials.budget.advice import advised, budget_of
+from ..trials.budget.predict import PREFETCH, Plan
+from ..trials.cleanup import heard
+from ..trials.doctor.ladder import Step
+from ..trials.doctor.verdicts import rung_of
+from ..trials.memory import Room, room
 from ..views.budgets import show_budget
 from ..views.console import console_for
 from ..views.trials import Climbing

@@ -42,7 +42,7 @@ from ..evidence.data import Asked, Data, Listed, Manifest
 from ..inside.redaction import redacted_arguments
 from ..report import Report
 from ..retention import CHECK, forget_aloud
-from ..trials.signals import heard
+from ..trials.cleanup import heard
 from ..views.as_json import render
 from ..views.checks import show_check
 from ..views.console import console_for

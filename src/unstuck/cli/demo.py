@@ -19,10 +19,10 @@ from pathlib import Path
 import msgspec
 from rich.table import Table
 
+from ..demo.scenarios import Scenario, all_scenarios
+from ..demo.scenarios import run as run_scenario
+from ..demo.surroundings import Unavailable
 from ..errors import UserError
-from ..trials.scenarios import Scenario, all_scenarios
-from ..trials.scenarios import run as run_scenario
-from ..trials.surroundings import Unavailable
 from ..views.as_json import render
 from ..views.checks import show_check
 from ..views.console import console_for

@@ -19,10 +19,11 @@ from ..evidence.trial import FAIL
 from ..probes.settings import look
 from ..report import Report
 from ..trials.attempt import Limits, Work, prepare
-from ..trials.climbing import Asked, climb
-from ..trials.environment import memory_free, notes
-from ..trials.ladder import LADDER, chosen
-from ..trials.signals import heard
+from ..trials.cleanup import heard
+from ..trials.doctor.climb import Asked, climb
+from ..trials.doctor.environment import notes
+from ..trials.doctor.ladder import LADDER, chosen
+from ..trials.memory import memory_free
 from ..views.console import console_for
 from ..views.trials import Climbing, show_doctor
 from .arguments import above_zero

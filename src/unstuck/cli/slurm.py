@@ -8,7 +8,7 @@ from pathlib import Path
 
 from ..inside.format import SAMPLE_TIMES
 from ..inside.run_folder import RUNS, WATCHER
-from ..trials.variables import MISBELIEVED, said_of
+from ..trials.doctor.environment import MISBELIEVED, said_of
 from ..watching.running import BOOTSTRAP
 
 WIDTH = 100

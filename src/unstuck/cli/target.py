@@ -21,10 +21,8 @@ from ..evidence import Evidence, Run
 from ..evidence.trial import PASS, Trial
 from ..inside.redaction import redacted_arguments
 from ..report import Report
-from ..trials.attempt import Work
-from ..trials.environment import notes
-from ..trials.interpreter import chosen
-from ..trials.keeping import forget
+from ..trials.attempt import Work, forget, interpreter
+from ..trials.doctor.environment import notes
 from ..views.as_json import render
 from ..views.budgets import show_budget
 from ..views.trials import show_doctor
@@ -79,7 +77,7 @@ def work_of(arguments: argparse.Namespace, command: str) -> Work:
         remedy = f"write {arguments.target}:CALLABLE; it gives a DataLoader, a Dataset or a LightningDataModule"
         raise UserError(f"{arguments.target} names no callable", remedy)
     folder = arguments.run_dir / f"{command}-{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}"
-    return Work(arguments.target, keywords(arguments.kwargs), chosen(arguments.python), folder.absolute())
+    return Work(arguments.target, keywords(arguments.kwargs), interpreter(arguments.python), folder.absolute())
 
 
 def wishes(arguments: argparse.Namespace) -> dict[str, Any]:

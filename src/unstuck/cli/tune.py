@@ -17,10 +17,9 @@ import time
 from pathlib import Path
 
 from ..report import Report
-from ..trials.attempt import prepare
-from ..trials.keeping import forget
-from ..trials.signals import heard
-from ..trials.tuning import INTERRUPTED, Step, Wanted, step_of, tune
+from ..trials.attempt import forget, prepare
+from ..trials.cleanup import heard
+from ..trials.tune.tune import INTERRUPTED, Step, Wanted, step_of, tune
 from ..views.console import console_for
 from ..views.tuning import show
 from ..watching.fence import speak

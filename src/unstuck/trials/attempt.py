@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
+import shutil
+import subprocess
 import sys
 import time
 from collections.abc import Callable
@@ -18,22 +21,21 @@ from ..inside.redaction import redacted_values
 from ..logs.line import Line
 from ..logs.settings import Settings
 from ..report import Report
-from ..retention import remove
+from ..retention import TRIALS, forget_aloud, remove, remove_recordings
 from ..safe_files import PRIVATE_FOLDER, append_private, write_private
 from ..watching.running import run_recorded
 from ..watching.stalls import ALWAYS, Options
 from ..watching.stopping import EXIT_CODE as STALLED
 from ..wording.secrets import without_secrets
-from .ending import below, end, hold, sweep
-from .keeping import begin
+from .cleanup import below, detached, end, hold, sweep, uninterrupted
 from .memory import Used, at_most, shm_used, used
-from .signals import alone, uninterrupted
 
 PRIVATE = "arguments.json"  # is there until the child has read it
 TRIAL = Path(__file__).parent / "child" / "trial.py"
 EVERY = 0.05  # seconds between two looks at it
 MEMORY_EVERY = 0.25  # a look costs 5 to 12 ms a process, which a measurement of throughput would notice
 LIGHTLY_EVERY = 1.0
+HAS_TORCH = "import importlib.util, sys; sys.exit(importlib.util.find_spec('torch') is None)"
 
 
 class Limits(NamedTuple):
@@ -78,6 +80,21 @@ class Silent:
     def say(self, line: str) -> None: ...
     def end(self, report: Report, folder: Path) -> None: ...
     def line(self, line: Line) -> None: ...
+
+
+def interpreter(wanted: str | None) -> str:
+    """As asked; else the active environment's, our own, or the first on the path: the first that has torch."""
+    if wanted:
+        if shutil.which(wanted) is None:
+            raise UserError(f"there is no Python {wanted}", "--python names an interpreter, such as .venv/bin/python")
+        return wanted
+    if importlib.util.find_spec("torch") is not None and "VIRTUAL_ENV" not in os.environ:
+        return sys.executable
+    active = os.path.join(os.environ.get("VIRTUAL_ENV", ""), "bin", "python")
+    for one in (active, sys.executable, shutil.which("python3") or "", shutil.which("python") or ""):
+        if one and shutil.which(one) and subprocess.run([one, "-c", HAS_TORCH], check=False).returncode == 0:
+            return one
+    raise UserError("no Python here has torch", "--python names the interpreter that your training runs with")
 
 
 def prepare() -> None:
@@ -132,6 +149,23 @@ def attempt(
     return Outcome(home, run.get("status"), ended, time.monotonic() - began, peak, seen, report or _report(home))
 
 
+def begin(folder: Path) -> None:
+    """A folder for the trials of one command, made once."""
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        folder.mkdir(PRIVATE_FOLDER)
+    except FileExistsError:
+        return
+    run_folder.mark(str(folder), TRIALS)
+
+
+def forget(folder: Path, passed: list[Path], say: Callable[[str], None]) -> None:
+    """Recordings of what passed: their evidence is in the reports. And the oldest trials beyond the limit, whole."""
+    for trial in passed:
+        remove_recordings(trial)
+    forget_aloud(folder.parent, TRIALS, folder, say)
+
+
 def _write_request(request: Path, secret: Path, asked: dict[str, Any], kwargs: dict[str, Any]) -> None:
     """Arguments that hold a secret go by a file of their own, which the child removes as soon as it has read it."""
     shown = redacted_values(kwargs)
@@ -161,7 +195,7 @@ def _started(command: list[str], base: Path, name: str, limits: Limits) -> int:
         return pid
     code, home = 70, base / f"trial-{run_folder.safe(name)}"
     try:
-        alone()
+        detached()
         out = append_private(home / "watcher.log")
         null = os.open(os.devnull, os.O_RDONLY)
         for source, stream in ((null, 0), (out, 1), (out, 2)):

@@ -2,6 +2,12 @@
 
 What is handed over and waits is one thing, what a worker needs while it makes a batch is another. The formula that
 multiplies workers × prefetch × batch with what a sample takes while it is made comes out many times too high.
+
+A busy worker grows: with every batch it hands over it takes a little more, until torch cleans up. torch notes every
+tensor that a worker hands over, and drops the notes only when there are more than 128 of them. Each keeps some bytes of
+the tensor where they are, and free memory around them cannot be joined: so the worker takes new. Pictures in batches of
+32, two tensors each: 21 MiB after one batch, 57 after 32, 99 after 64, 105 after 256; with the notes dropped at once,
+28 MiB whatever the number. A worker that ends with its pass has come as far as its share of it.
 """
 
 from __future__ import annotations
@@ -12,11 +18,10 @@ from typing import Any, NamedTuple
 import msgspec
 from msgspec.structs import replace
 
-from ..evidence.loader import Loader
-from ..evidence.trial import IMPOSSIBLE, SAFE, TIGHT, Budget, Loaded, Needs, Shuffle, Term
-from ..wording.text import many, size
-from . import growth
-from .room import Room
+from ...evidence.loader import Loader
+from ...evidence.trial import IMPOSSIBLE, SAFE, TIGHT, Budget, Loaded, Needs, Shuffle, Term
+from ...wording.text import many, size
+from ..memory import Room
 
 # Of what may be used: a fifth because the prediction may be so much off (benchmarks/budget.py), a tenth for what is no
 # loader: the model's own copy in memory, a checkpoint being written, validation.
@@ -26,6 +31,7 @@ SMALL = 1 << 20  # bytes: a term below that is not worth a line
 FORKED = 30 << 20  # bytes that a forked worker takes by itself, where nobody has measured it: pages it writes to
 SPAWNED = 250 << 20  # and one that starts anew: it imports torch again
 MAIN = 500 << 20  # of a main process with torch, without the model
+EARLY = 8  # batches: before them a worker grows for other reasons, too, and nothing is concluded from that
 
 
 class Plan(NamedTuple):
@@ -82,6 +88,53 @@ def grade(needed: int, there: int) -> str:
 def shipped(needs: Needs, plan: Plan) -> int:
     """Bytes of one sample on its way to the training: of a batch, its part."""
     return _per_sample(needs, plan, "shm") + _per_sample(needs, plan, "pickled")
+
+
+def needs_of(facts: dict[str, Any]) -> Needs:
+    """What the samples rung has written down."""
+    batch, busy = facts.get("batch"), facts.get("busy") or {}
+    worker, dataset = facts.get("worker") or {}, facts.get("dataset") or {}
+    return Needs(
+        samples=msgspec.convert(facts.get("samples") or [], list[Loaded]),
+        batch=msgspec.convert(batch, Loaded) if batch else None,
+        batch_of=batch["samples"] if batch else 1,
+        shares=batch["shares"] if batch else True,
+        base=facts.get("base"),
+        main=worker.get("main", 0),
+        worker=worker.get("private") or None,
+        copied=worker.get("copied", 0),
+        objects=dataset.get("objects"),
+        arrays=dataset.get("arrays", 0),
+        largest=dataset.get("largest", ""),
+        shuffles=msgspec.convert(facts.get("shuffles") or [], list[Shuffle]),
+        method=facts.get("method", ""),
+        grown=msgspec.convert(busy.get("grown") or [], list[tuple[int, int]]),
+        grown_batch=busy.get("batch", 1),
+        grown_buffers=busy.get("buffers", []),
+        settles=busy.get("settles", 0),
+        in_a_pass=_in_a_pass(facts.get("loader") or {}, busy),
+        lasting=bool((facts.get("loader") or {}).get("persistent_workers")),
+    )
+
+
+def _in_a_pass(loader: dict[str, Any], busy: dict[str, Any]) -> int | None:
+    """Samples; whole batches, where the dataset gives these. A stream tells by its end, where one worker came to it."""
+    if loader.get("length") is not None and not loader.get("iterable"):
+        whole = loader.get("batch_sampler") is None
+        return int(loader["length"]) * (1 if whole else loader.get("batch_size") or 1)
+    return busy.get("in_a_pass")
+
+
+def plan_of(loader: Loader, **wishes: int | None) -> Plan:
+    """A loader as it is configured, with what was asked for instead."""
+    own = {
+        "workers": loader.num_workers,
+        "batch": (loader.batch_size or 1) if loader.batch_sampler is not None else 1,
+        "prefetch": loader.prefetch_factor or PREFETCH,
+    }
+    asked = {name: value for name, value in wishes.items() if value is not None}
+    whole = {"pin": loader.pin_memory, "batched": loader.batch_sampler is not None}
+    return Plan(**{**own, **whole, **asked})  # type: ignore[arg-type]
 
 
 def _terms(needs: Needs, plan: Plan) -> Iterator[Term]:
@@ -172,7 +225,7 @@ def _buffer(one: Shuffle, plan: Plan) -> Term:
 def _holes(needs: Needs, plan: Plan) -> Iterator[Term]:
     """What the allocator leaves between things that come and go, as one busy worker showed it.
 
-    It does not grow with the batch, but with the number of batches: see growth.py.
+    It does not grow with the batch, but with the number of batches.
     """
     if not needs.grown:
         return
@@ -180,12 +233,39 @@ def _holes(needs: Needs, plan: Plan) -> Iterator[Term]:
     filled = [replace(one, elements=count) for one, count in zip(needs.shuffles, needs.grown_buffers, strict=False)]
     parts = [*_made(needs, then), *(_buffer(one, then) for one in filled if one.element)]
     held = sum(one.size for one in parts if one.name != "decoding") + _extra(needs, 0)
-    batches = growth.batches_of_one(needs, plan.workers, plan.batch)
-    beyond = max(growth.after(needs, batches) - held, 0)
+    batches = batches_of_one(needs, plan.workers, plan.batch)
+    beyond = max(grown_after(needs, batches) - held, 0)
     who, seen = many(plan.workers, "worker") if plan.workers else "the main process", needs.grown[-1][0]
     how = f"{who} × {size(beyond)} that a busy one takes beyond what it holds, after {many(batches, 'batch')}"
     how += f" ({seen} were tried)" if seen < batches else ""
     yield Term("holes", plan.makers * beyond, f"{how}: the allocator leaves holes", needs.measured)
+
+
+def batches_of_one(needs: Needs, workers: int, batch: int) -> int:
+    """Batches after which one of so many workers takes no more: it has ended with its pass, or torch has cleaned up."""
+    if not workers:
+        return EARLY  # nothing is handed over
+    most = needs.settles or max((count for count, _ in needs.grown), default=0)
+    if needs.lasting or not needs.in_a_pass:
+        return most
+    return min(-(-needs.in_a_pass // (batch * workers)), most)
+
+
+def grown_after(needs: Needs, batches: int) -> int:
+    """Most that a worker has taken by then, where few were seen continued as it went."""
+    marks = [(0, 0), *needs.grown]
+    below = max(one for one in marks if one[0] <= batches)
+    above = min((one for one in marks if one[0] > batches), default=None)
+    if above is not None:
+        return _on_the_way(below, above, batches) if below[0] else above[1]
+    half = max((one for one in marks if 2 * one[0] <= below[0]), default=below)
+    if below[0] < EARLY or not half[0]:
+        return below[1]
+    return _on_the_way(half, below, batches)
+
+
+def _on_the_way(first: tuple[int, int], second: tuple[int, int], batches: int) -> int:
+    return first[1] + (second[1] - first[1]) * (batches - first[0]) // max(second[0] - first[0], 1)
 
 
 def _copies(needs: Needs, plan: Plan) -> Iterator[Term]:
@@ -217,50 +297,3 @@ def _per_sample(needs: Needs, plan: Plan, field: str) -> int:
 
 def _mean(samples: list[Loaded], field: str) -> int:
     return int(sum(getattr(one, field) for one in samples) / len(samples)) if samples else 0
-
-
-def needs_of(facts: dict[str, Any]) -> Needs:
-    """What the samples rung has written down."""
-    batch, busy = facts.get("batch"), facts.get("busy") or {}
-    worker, dataset = facts.get("worker") or {}, facts.get("dataset") or {}
-    return Needs(
-        samples=msgspec.convert(facts.get("samples") or [], list[Loaded]),
-        batch=msgspec.convert(batch, Loaded) if batch else None,
-        batch_of=batch["samples"] if batch else 1,
-        shares=batch["shares"] if batch else True,
-        base=facts.get("base"),
-        main=worker.get("main", 0),
-        worker=worker.get("private") or None,
-        copied=worker.get("copied", 0),
-        objects=dataset.get("objects"),
-        arrays=dataset.get("arrays", 0),
-        largest=dataset.get("largest", ""),
-        shuffles=msgspec.convert(facts.get("shuffles") or [], list[Shuffle]),
-        method=facts.get("method", ""),
-        grown=msgspec.convert(busy.get("grown") or [], list[tuple[int, int]]),
-        grown_batch=busy.get("batch", 1),
-        grown_buffers=busy.get("buffers", []),
-        settles=busy.get("settles", 0),
-        in_a_pass=_in_a_pass(facts.get("loader") or {}, busy),
-        lasting=bool((facts.get("loader") or {}).get("persistent_workers")),
-    )
-
-
-def _in_a_pass(loader: dict[str, Any], busy: dict[str, Any]) -> int | None:
-    """Samples; whole batches, where the dataset gives these. A stream tells by its end, where one worker came to it."""
-    if loader.get("length") is not None and not loader.get("iterable"):
-        whole = loader.get("batch_sampler") is None
-        return int(loader["length"]) * (1 if whole else loader.get("batch_size") or 1)
-    return busy.get("in_a_pass")
-
-
-def plan_of(loader: Loader, **wishes: int | None) -> Plan:
-    """A loader as it is configured, with what was asked for instead."""
-    own = {
-        "workers": loader.num_workers,
-        "batch": (loader.batch_size or 1) if loader.batch_sampler is not None else 1,
-        "prefetch": loader.prefetch_factor or PREFETCH,
-    }
-    asked = {name: value for name, value in wishes.items() if value is not None}
-    whole = {"pin": loader.pin_memory, "batched": loader.batch_sampler is not None}
-    return Plan(**{**own, **whole, **asked})  # type: ignore[arg-type]

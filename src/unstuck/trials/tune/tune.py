@@ -8,26 +8,24 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from ..analysis.case import Case
-from ..diagnose import gather
-from ..errors import UserError
-from ..evidence.loader import Loader
-from ..evidence.trial import FAIL, IMPOSSIBLE, PASS, Alternative, Budget, Proposal, Rung, Search, Target, Term, Trial
-from ..inside.redaction import redacted_values
-from ..probes import cgroups
-from ..wording.text import duration, many, percent, size
-from .attempt import Limits, Work, attempt
-from .budgeting import grade
+from ...analysis.case import Case
+from ...diagnose import gather
+from ...errors import UserError
+from ...evidence.loader import Loader
+from ...evidence.trial import FAIL, IMPOSSIBLE, PASS, Alternative, Budget, Proposal, Rung, Search, Target, Term, Trial
+from ...inside.redaction import redacted_values
+from ...probes import cgroups
+from ...wording.text import duration, many, percent, size
+from ..attempt import Limits, Work, attempt
+from ..budget.predict import grade
+from ..doctor.ladder import LADDER
+from ..doctor.ladder import Step as Rungs
+from ..doctor.verdicts import rung_of
+from ..memory import room
 from .conversation import IMPORTING, STALL, Conversation, Tell
-from .formula import formula
-from .ladder import LADDER
-from .ladder import Step as Rungs
-from .proposals import Made, debug_code, proposals
-from .room import room
-from .search import UNEVEN, Questions, grid, search
+from .proposals import Made, debug_code, formula, proposals
+from .search import UNEVEN, Questions, feed, feeds, grid, search
 from .standings import MARGIN, USUAL, Bounds, Setting, Standings, setting_of
-from .starving import feed, feeds
-from .verdicts import rung_of
 
 INTERRUPTED = "interrupted"
 AGAIN = 5.0  # seconds for what failed to fail again

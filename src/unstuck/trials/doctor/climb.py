@@ -6,19 +6,19 @@ from typing import Any, NamedTuple, Protocol
 
 import msgspec
 
-from ..analysis.case import Case
-from ..errors import UserError
-from ..evidence.basics import Place
-from ..evidence.loader import Loader
-from ..evidence.trial import FAIL, PASS, Budget, Loaded, Rung, Settings, Target, Trial
-from ..inside.redaction import redacted_values
-from ..wording.text import duration, ending
-from . import differences, environment, saying
-from .advising import budget_of
-from .attempt import Limits, Outcome, Work, attempt
+from ...analysis.case import Case
+from ...errors import UserError
+from ...evidence.basics import Place
+from ...evidence.loader import Loader
+from ...evidence.trial import FAIL, PASS, Budget, Loaded, Rung, Settings, Target, Trial
+from ...inside.redaction import redacted_values
+from ...wording.text import duration, ending
+from ..attempt import Limits, Outcome, Work, attempt
+from ..budget.advice import budget_of
+from ..memory import room_in
+from . import environment, limit
 from .ladder import Step, options_of, reason_to_skip
-from .room import room_in
-from .verdicts import rung_of, skipped
+from .verdicts import rung_of, skipped, with_reason
 
 # What these do with the loader is ours: forms of it that nobody uses, a start and ranks that it may not be meant for.
 OURS = ("benchmark", "ranks", "spawn")
@@ -56,7 +56,7 @@ class Climbed:
         self.created: Place | None = None
         self.samples: list[Loaded] = []
         self.needs: dict[str, Any] = {}  # what memory depends on, as the samples rung has seen it
-        self.measured = differences.Found()
+        self.measured = limit.Found()
         self.slowest_start = 0.0  # seconds that making the loader took, imports included
 
     @property
@@ -107,9 +107,9 @@ def _tried(step: Step, asked: Asked, climbed: Climbed, listener: Listener) -> Ru
     if step.name == "environment":
         return environment.rung(step, climbed.settings)
     options = {**asked.wishes, **options_of(step, climbed.loader)}
-    looks = differences.Looks(asked.work.folder / "trial-benchmark")
+    looks = limit.Looks(asked.work.folder / "trial-benchmark")
     if step.name == "benchmark":
-        options |= differences.options(climbed.samples, asked.limits)
+        options |= limit.options(climbed.samples, asked.limits)
 
     def tick(seconds: float) -> None:
         listener.goes_on(step, seconds)
@@ -122,10 +122,10 @@ def _tried(step: Step, asked: Asked, climbed: Climbed, listener: Listener) -> Ru
     _learn(step, outcome, climbed)
     rung = rung_of(step, outcome, limits, climbed.created)
     if step.name == "benchmark" and rung.status == PASS:
-        climbed.measured = differences.found(outcome, looks, climbed.settings, asked.step_seconds)
+        climbed.measured = limit.found(outcome, looks, climbed.settings, asked.step_seconds)
     if step.name in OURS and rung.status == PASS:
         rung = msgspec.structs.replace(rung, findings=[])
-    return saying.with_reason(step, rung, outcome, climbed)
+    return with_reason(step, rung, outcome, climbed)
 
 
 def _limits(asked: Asked, climbed: Climbed) -> Limits:

@@ -115,7 +115,7 @@ def run(
                 f"{scenario.name} left no run behind", (ended.stdout or "").strip()[-500:] or "run it alone"
             )
         folder = made[-1].parent
-        report = judged(folder)
+        report = _judged(folder)
     return Outcome(report, folder, ended.stdout or "")
 
 
@@ -155,7 +155,7 @@ def _checked(scenario: Scenario, base: Path, python: str) -> Outcome:
     return Outcome(msgspec.json.decode(ended.stdout, type=Report), base, ended.stderr)
 
 
-def judged(folder: Path) -> Report:
+def _judged(folder: Path) -> Report:
     """The verdict that `unstuck run` left, or, if it was taken along, the one that `unstuck why` gives."""
     saved = folder / "report.json"
     if saved.exists():

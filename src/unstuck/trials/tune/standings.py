@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from ..evidence.trial import Measured
+from ...evidence.trial import Measured
 
 USUAL = 2  # torch's own prefetch_factor
 LEAST = 0.03  # relative: a difference that is smaller is of no use to anybody

@@ -1,4 +1,7 @@
-"""Three settings to choose from, out of those that were measured, each with its reason and the code to paste."""
+"""Three settings to choose from, out of those that were measured, each with its reason and the code to paste.
+
+Beside them stands what the usual rule of thumb would have said.
+"""
 
 from __future__ import annotations
 
@@ -6,19 +9,21 @@ from typing import NamedTuple
 
 import msgspec
 
-from ..evidence.loader import Loader
-from ..evidence.trial import Measured, Proposal
-from ..wording import settings
-from ..wording.text import many, percent
-from .search import HALFWAY, NEARLY
+from ...evidence.loader import Loader
+from ...evidence.trial import Measured, Proposal
+from ...wording import settings
+from ...wording.text import many, percent
+from .search import HALFWAY, NEARLY, feeds
 from .standings import LEAST, Standings, beyond, reached, setting_of
-from .starving import feeds
 
 CAREFUL, BALANCED, FAST = "careful", "balanced", "fast"
 SPARE = 1.2  # times the rate that is needed: what a balanced setting has in reserve
 DEBUG_BATCH = 4
 PLAIN_SAMPLERS = (None, "RandomSampler", "SequentialSampler", "_InfiniteConstantSampler")
 WORTH = 0.02  # seconds to start workers, from which on it is worth keeping them
+LEFT_OVER = 4  # processors that it leaves to the main process and the system
+PER_GPU = 8
+TWICE = 2
 
 
 class Made(NamedTuple):
@@ -37,6 +42,39 @@ def proposals(seen: Standings, made: Made, needed: float | None) -> list[Proposa
         for name, (one, why) in chosen.items()
         for full in [_completed(one, made)]
     ]
+
+
+def formula(processors: int, gpus: int) -> tuple[int, str]:
+    """Its answer, and how it comes about. Where there is no GPU it is asked for a machine with one."""
+    counted = max(gpus, 1)
+    found = min(processors - LEFT_OVER, TWICE * counted * PER_GPU)
+    one = "" if gpus else " (as with one GPU; there is none here)"
+    said = f"min({processors} processors − {LEFT_OVER}, {TWICE} × {counted} × {PER_GPU}) = {found}{one}"  # noqa: RUF001
+    return max(found, 0), said if found >= 0 else f"{said}: it has no answer for so few processors"
+
+
+def code_of(made: Made, one: Measured) -> str:
+    """In the words of whoever makes the loader."""
+    wanted = settings_of(one)
+    if made.of_run is not None and made.of_run.made_by:
+        return settings.settings(made.of_run, **wanted)
+    return _call(made, wanted, made.loader.batch_size if made.loader is not None else None)
+
+
+def debug_code(made: Made) -> str:
+    """Errors with their whole stack, nothing hidden in another process. Prefetching has no effect there."""
+    batch = made.loader.batch_size if made.loader is not None else None
+    return _call(made, {"num_workers": 0}, min(batch, DEBUG_BATCH) if batch else None)
+
+
+def settings_of(one: Measured) -> dict[str, object]:
+    wanted: dict[str, object] = {"num_workers": one.workers}
+    if one.workers:
+        wanted["prefetch_factor"] = one.prefetch
+        wanted |= {"persistent_workers": True} if one.persistent else {}
+        wanted |= {"multiprocessing_context": one.context} if one.context else {}
+        wanted |= {} if one.in_order else {"in_order": False}
+    return wanted | ({"pin_memory": True} if one.pin else {})
 
 
 def _completed(one: Measured, made: Made) -> Measured:
@@ -126,30 +164,6 @@ def _with_capacity(one: Measured, full: list[Measured]) -> Measured:
     if not near:
         return one
     return msgspec.structs.replace(one, rate=near[0].rate, noise=near[0].noise, memory=max(one.memory, near[0].memory))
-
-
-def settings_of(one: Measured) -> dict[str, object]:
-    wanted: dict[str, object] = {"num_workers": one.workers}
-    if one.workers:
-        wanted["prefetch_factor"] = one.prefetch
-        wanted |= {"persistent_workers": True} if one.persistent else {}
-        wanted |= {"multiprocessing_context": one.context} if one.context else {}
-        wanted |= {} if one.in_order else {"in_order": False}
-    return wanted | ({"pin_memory": True} if one.pin else {})
-
-
-def code_of(made: Made, one: Measured) -> str:
-    """In the words of whoever makes the loader."""
-    wanted = settings_of(one)
-    if made.of_run is not None and made.of_run.made_by:
-        return settings.settings(made.of_run, **wanted)
-    return _call(made, wanted, made.loader.batch_size if made.loader is not None else None)
-
-
-def debug_code(made: Made) -> str:
-    """Errors with their whole stack, nothing hidden in another process. Prefetching has no effect there."""
-    batch = made.loader.batch_size if made.loader is not None else None
-    return _call(made, {"num_workers": 0}, min(batch, DEBUG_BATCH) if batch else None)
 
 
 def _call(made: Made, wanted: dict[str, object], batch: int | None) -> str:

@@ -7,13 +7,12 @@ from typing import Any
 
 import msgspec
 
-from ..evidence.loader import Loader
-from ..evidence.trial import IMPOSSIBLE, SAFE, Alternative, Budget, Needs, Shuffle
-from ..wording.settings import settings
-from ..wording.text import many, size
-from . import budgeting
-from .budgeting import Plan, budget, needs_of, plan_of
-from .room import Room
+from ...evidence.loader import Loader
+from ...evidence.trial import IMPOSSIBLE, SAFE, Alternative, Budget, Needs, Shuffle
+from ...wording.settings import settings
+from ...wording.text import many, size
+from ..memory import Room
+from .predict import FORKED, MAIN, SMALL, Plan, budget, needs_of, plan_of, shipped
 
 MOST = 3  # alternatives: more are no help
 MUCH = 2  # times: so far off is worth a word
@@ -128,9 +127,9 @@ def _alternative(words: str, then: Budget) -> Alternative:
 
 def _assumed(needs: Needs, plan: Plan) -> Iterator[str]:
     if needs.base is None:
-        yield f"main process: {size(budgeting.MAIN)}, as with torch and no model"
+        yield f"main process: {size(MAIN)}, as with torch and no model"
     if needs.worker is None and plan.workers:
-        yield f"workers: {size(budgeting.FORKED)} each by itself, as forked ones often take"
+        yield f"workers: {size(FORKED)} each by itself, as forked ones often take"
     if needs.objects is None and plan.workers:
         yield "dataset copies: none (--dataset-mb N says how much Python objects the dataset holds)"
     yield from (f"{one.of}: no element came by, so it is not counted" for one in needs.shuffles if one.element is None)
@@ -141,7 +140,7 @@ def _assumed(needs: Needs, plan: Plan) -> Iterator[str]:
 def _notes(needs: Needs, plan: Plan, found: Budget) -> Iterator[str]:
     for one in needs.shuffles:
         each = one.elements * (one.element or 0) * one.copies * plan.makers * plan.ranks
-        if each >= budgeting.SMALL and one.source is None:
+        if each >= SMALL and one.source is None:
             yield (
                 f"{one.of} holds {one.elements:,} elements in each of {many(plan.makers * plan.ranks, 'process')}: "
                 f"{size(each)}. {one.elements * LARGER:,} would take {size(each * LARGER)}, and not save one read: "
@@ -154,9 +153,9 @@ def _notes(needs: Needs, plan: Plan, found: Budget) -> Iterator[str]:
 
 def _formula(needs: Needs, plan: Plan, found: Budget) -> Iterator[str]:
     """As it is often given, with the memory that a sample takes while it is made: by far too much."""
-    peak, handed = max((one.peak for one in needs.samples), default=0), budgeting.shipped(needs, plan)
+    peak, handed = max((one.peak for one in needs.samples), default=0), shipped(needs, plan)
     wrong = plan.waiting * plan.batch * peak * plan.ranks
-    if plan.batched and wrong > MUCH * found.node and wrong > budgeting.SMALL << 10:
+    if plan.batched and wrong > MUCH * found.node and wrong > SMALL << 10:
         yield (
             f"workers × prefetch × batch × size, as it is often given, would say {size(wrong)} with the {size(peak)} "
             f"that a sample takes while it is made. Only what is handed over waits: {size(handed)} each"

@@ -12,9 +12,9 @@ from contextlib import contextmanager
 import msgspec
 import psutil
 
-from ..report import Report
-from .scenarios import LIMIT, Scenario, scratch
-from .surroundings import surroundings
+from unstuck.demo.scenarios import LIMIT, Scenario, scratch
+from unstuck.demo.surroundings import surroundings
+from unstuck.report import Report
 
 
 @contextmanager

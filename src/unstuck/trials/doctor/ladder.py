@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Any, NamedTuple
 
-from ..errors import UserError
-from ..evidence.loader import Loader
+from ...errors import UserError
+from ...evidence.loader import Loader
 
 TRIED_WORKERS = 2  # where the loader is configured with none: would it work with workers?
 SPAWNED_WORKERS = 2  # each imports everything anew: more of them show nothing more

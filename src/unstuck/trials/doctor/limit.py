@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ..evidence.basics import Place
-from ..evidence.trial import (  # fmt: skip
+from ...evidence.basics import Place
+from ...evidence.trial import (
     BALANCED,
     COMPUTING,
     HAND_OVER,
@@ -24,9 +24,9 @@ from ..evidence.trial import (  # fmt: skip
     Settings,
     processors,
 )
-from ..probes import blocked, kernel
-from ..wording.text import duration, many, percent, size
-from .attempt import Limits, Outcome
+from ...probes import blocked, kernel
+from ...wording.text import duration, many, percent, size
+from ..attempt import Limits, Outcome
 
 ALONE, AS_IT_IS, MEMORY, NOT_SHIPPED = "0 workers", "as it is", "from memory", "nothing handed over"
 LESS = 0.25  # a difference counts from here on, or from the noise of the two together, if that is more

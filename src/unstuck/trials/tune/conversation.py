@@ -13,12 +13,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from ..evidence.trial import Measured
-from ..inside import run_folder
-from .attempt import Limits, Outcome, Work, attempt
+from ...evidence.trial import Measured
+from ...inside import run_folder
+from ..attempt import Limits, Outcome, Work, attempt
+from ..doctor.verdicts import failure_of, reason_of
 from .search import Questions
 from .standings import Bounds, Setting, Standings
-from .verdicts import failure_of, reason_of
 
 MOST_CHILDREN = 6  # that may die before it is given up: each pays for importing torch again
 STALL = 30.0  # seconds without a batch after which a setting hangs

@@ -1,13 +1,17 @@
-"""Ends everything that a trial has started, and takes away what it left in /dev/shm."""
+"""Ends everything that a trial has started, and takes away what it left in /dev/shm; at Ctrl-C as well."""
 
 from __future__ import annotations
 
+import ctypes
 import glob
 import os
 import re
 import signal
 import time
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
+from types import FrameType
 from typing import NamedTuple
 
 import psutil
@@ -21,6 +25,8 @@ SHM = Path("/dev/shm")
 TORCH = re.compile(r"torch_(\d+)_")
 NAMED = ("sem.mp-", "psm_", "wnsm_")  # as multiprocessing names what it makes there
 PATIENCE = 3.0  # seconds for a process to be gone after it was killed
+ENDING = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP}
+PR_SET_PDEATHSIG = 1
 
 
 def below(pid: int) -> list[int]:
@@ -35,27 +41,6 @@ def below(pid: int) -> list[int]:
             except OSError:
                 continue
     return found
-
-
-def family(pid: int, folder: Path) -> list[int]:
-    """These, and whoever carries the mark of the run: launchers put ranks into other sessions, orphans lose parents."""
-    mark = f"{run_folder.FOLDER}={folder}".encode()
-    marked = [one for one in psutil.pids() if one != os.getpid() and mark in _environment(one)]
-    return [one for one in {*below(pid), *marked} if _alive(one)]
-
-
-def _environment(pid: int) -> list[bytes]:
-    try:
-        return Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
-    except OSError:
-        return []
-
-
-def _alive(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
-    except OSError:
-        return False
 
 
 class Left(NamedTuple):
@@ -86,6 +71,89 @@ def end(pid: int, folder: Path) -> Left:
     return left
 
 
+def hold(pid: int) -> None:
+    """Stop all below it where they are: what grows must not grow while it is looked into."""
+    for one in below(pid)[1:]:
+        _send(one, signal.SIGSTOP)
+
+
+def sweep(left: Left) -> None:
+    """Take away what they made in shared memory and nobody else uses. Of anybody else's, nothing is touched."""
+    ours = [path for path in _entries() if _made_by(path, left)]
+    others = set[int]().union(*(_mapped(one) for one in psutil.pids())) if ours else set()
+    for path in ours:
+        with suppress(FileNotFoundError):  # whoever made it may take it away at the same time
+            if path.stat().st_ino not in others:
+                path.unlink()
+
+
+def heard() -> None:
+    """SIGTERM and a lost terminal end a command like Ctrl-C does: what it has started is ended first.
+
+    Once: who presses it again is impatient, and would only leave something behind.
+    """
+
+    def leave(number: int, _: FrameType | None) -> None:
+        for one in ENDING:
+            signal.signal(one, signal.SIG_IGN)
+        if number == signal.SIGINT:
+            raise KeyboardInterrupt
+        raise SystemExit(128 + number)
+
+    for number in ENDING:
+        if signal.getsignal(number) is not signal.SIG_IGN:  # as a shell has it for what runs in the background
+            signal.signal(number, leave)
+
+
+@contextmanager
+def uninterrupted() -> Iterator[Callable[[], AbstractContextManager[None]]]:
+    """Signals wait, but for the part that is given back: between starting and ending something, nothing may come."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, ENDING)
+
+    @contextmanager
+    def interruptible() -> Iterator[None]:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        try:
+            yield
+        finally:
+            signal.pthread_sigmask(signal.SIG_BLOCK, ENDING)
+
+    try:
+        yield interruptible
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def detached() -> None:
+    """In a child that was forked: a session of its own, signals as a new program has them, and no life after ours."""
+    os.setsid()
+    for number in ENDING:
+        signal.signal(number, signal.SIG_DFL)
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, ENDING)
+
+
+def family(pid: int, folder: Path) -> list[int]:
+    """These, and whoever carries the mark of the run: launchers put ranks into other sessions, orphans lose parents."""
+    mark = f"{run_folder.FOLDER}={folder}".encode()
+    marked = [one for one in psutil.pids() if one != os.getpid() and mark in _environment(one)]
+    return [one for one in {*below(pid), *marked} if _alive(one)]
+
+
+def _environment(pid: int) -> list[bytes]:
+    try:
+        return Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+    except OSError:
+        return []
+
+
+def _alive(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+    except OSError:
+        return False
+
+
 def _handle(pid: int) -> Handle | None:
     try:
         return handle_on(pid, process_start(pid) or 0)
@@ -98,12 +166,6 @@ def _started(pid: int) -> float:
     return time.time() - seen.age() if seen is not None else time.time()
 
 
-def hold(pid: int) -> None:
-    """Stop all below it where they are: what grows must not grow while it is looked into."""
-    for one in below(pid)[1:]:
-        send(one, signal.SIGSTOP)
-
-
 def _mapped(pid: int) -> set[int]:
     """Inodes of what it has mapped from /dev/shm."""
     try:
@@ -113,20 +175,11 @@ def _mapped(pid: int) -> set[int]:
     return {int(fields[4]) for line in lines if "/dev/shm/" in line and len(fields := line.split(None, 5)) > 4}
 
 
-def send(pid: int, number: signal.Signals) -> None:
+def _send(pid: int, number: signal.Signals) -> None:
     try:
         os.kill(pid, number)
     except (ProcessLookupError, PermissionError):
         return
-
-
-def sweep(left: Left) -> None:
-    """Take away what they made in shared memory and nobody else uses. Of anybody else's, nothing is touched."""
-    ours = [path for path in _entries() if _made_by(path, left)]
-    others = set[int]().union(*(_mapped(one) for one in psutil.pids())) if ours else set()
-    for path in ours:
-        if path.stat().st_ino not in others:
-            path.unlink(missing_ok=True)
 
 
 def _entries() -> list[Path]:

@@ -1,0 +1,1 @@
+"""The scenarios as a user meets them: a small training, really broken, run under unstuck."""

@@ -1,0 +1,1 @@
+"""`unstuck tune`: finds settings of a loader by measuring few of them."""
