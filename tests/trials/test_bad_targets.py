@@ -95,7 +95,7 @@ def test_a_target_that_cannot_be_used_is_one_line(tmp_path, name):
 def test_the_child_refuses_it_in_these_words(tmp_path, monkeypatch, name):
     """In this process, where torch is imported once for all of them: what the command makes of it is the same."""
     from unstuck.trials.child.loaders import as_loader
-    from unstuck.trials.child.refusal import Refused
+    from unstuck.trials.child.request import Refused
     from unstuck.trials.child.target import load
 
     target, code, says = TARGETS[name]

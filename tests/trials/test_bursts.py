@@ -7,10 +7,9 @@ import time
 import pytest
 from torch.utils.data import DataLoader, IterableDataset
 
-from unstuck.trials.child.bursts import noise, refills, whole_cycles
-from unstuck.trials.child.drawing import endless
 from unstuck.trials.child.loaders import rebuilt
-from unstuck.trials.child.timing import Timed
+from unstuck.trials.child.stand_ins import endless
+from unstuck.trials.child.timing import Timed, noise_of_cycles, refills, whole_cycles
 
 QUICK, LONG = 0.001, 0.5
 
@@ -46,8 +45,8 @@ def test_a_single_interruption_is_no_burst():
 def test_noise_is_what_cycles_differ_by():
     ends, sizes = [0, 2, 4, 6, 8], [1] * 9
 
-    assert noise(ends, [float(at) for at in range(9)], sizes) == 0
-    assert noise(ends, [0, 0, 1, 1, 4, 4, 5, 5, 8], sizes) == pytest.approx(0.5774 / 2, rel=0.01)
+    assert noise_of_cycles(ends, [float(at) for at in range(9)], sizes) == 0
+    assert noise_of_cycles(ends, [0, 0, 1, 1, 4, 4, 5, 5, 8], sizes) == pytest.approx(0.5774 / 2, rel=0.01)
 
 
 class RowGroups(IterableDataset):

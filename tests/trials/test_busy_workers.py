@@ -13,12 +13,9 @@ import torch
 from torch.multiprocessing import reductions
 from torch.utils.data import DataLoader, Dataset, IterableDataset, get_worker_info
 
-from unstuck.trials.child import fresh
-from unstuck.trials.child.fresh import copied
-from unstuck.trials.child.meter import own
-from unstuck.trials.child.one_of_several import OneOfSeveral
-from unstuck.trials.child.one_worker import loading
-from unstuck.trials.child.worker_cost import _until_cleaned
+from unstuck.trials.child import worker_cost
+from unstuck.trials.child.usage import own
+from unstuck.trials.child.worker_cost import OneOfSeveral, _until_cleaned, copied, loading
 
 MIB = 1 << 20
 
@@ -116,7 +113,7 @@ def takes_long(path):
 
 
 def test_what_takes_too_long_is_given_up_and_ended(tmp_path, monkeypatch):
-    monkeypatch.setattr(fresh, "PATIENCE", 1.0)
+    monkeypatch.setattr(worker_cost, "COPY_PATIENCE", 1.0)
     path = tmp_path / "pid"
 
     with copied(partial(takes_long, path)) as ask:

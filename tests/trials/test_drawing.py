@@ -10,8 +10,8 @@ import pytest
 import torch
 from torch.utils.data import DataLoader, IterableDataset
 
-from unstuck.trials.child.drawing import Endless, Repeating, endless, samples_of
 from unstuck.trials.child.loaders import rebuilt
+from unstuck.trials.child.stand_ins import Endless, Repeating, endless, samples_of
 from unstuck.trials.child.timing import Timed, noise
 
 pytestmark = pytest.mark.scenario  # for want of time: whoever runs it has to import torch

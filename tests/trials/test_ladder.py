@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import importlib
+import inspect
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +20,7 @@ from unstuck.evidence.trial import FAIL, PASS, SKIP, Differences, Measured, Plai
 from unstuck.rules.discovery import all_rules
 from unstuck.rules.engine import judge_one
 from unstuck.trials.attempt import Limits, Outcome, Work
+from unstuck.trials.child.rungs import RUNGS
 from unstuck.trials.doctor import climb, environment
 from unstuck.trials.doctor.ladder import LADDER, NAMES, Step, chosen
 from unstuck.trials.doctor.limit import limit_of
@@ -238,3 +241,11 @@ def test_a_loader_that_refuses_several_ranks_is_red_only_if_it_is_meant_for_them
     rung = Rung("ranks", "2 ranks", FAIL, "ValueError: one process only", ended=ended)
 
     assert _only_alone(rung, climbed).status == status
+
+
+def test_whatever_a_rung_asks_of_the_child_is_a_function_there():
+    assert set(RUNGS) == {step.what for step in LADDER if step.what} | {"measure"}
+    for place in RUNGS.values():
+        module, _, name = place.partition(".")
+        rung = getattr(importlib.import_module(f"unstuck.trials.child.rungs.{module}"), name)
+        assert list(inspect.signature(rung).parameters) == ["request", "facts"]

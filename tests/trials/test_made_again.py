@@ -16,7 +16,7 @@ from torch.utils.data import (
 )
 
 from unstuck.trials.child.loaders import as_loader, described, rebuilt
-from unstuck.trials.child.refusal import Refused
+from unstuck.trials.child.request import Refused
 
 pytestmark = pytest.mark.scenario  # for want of time: whoever runs it has to import torch
 

@@ -7,11 +7,10 @@ import pytest
 import torch
 from torch.utils.data import DataLoader, Dataset, IterableDataset
 
-from unstuck.trials.child.choosing import batch_size, keys
-from unstuck.trials.child.dataset_object import holdings_of
-from unstuck.trials.child.meter import Meter
+from unstuck.trials.child.loaders import batch_size, sample_keys
 from unstuck.trials.child.shuffles import opened
-from unstuck.trials.child.sizes import PAGE, sizes_of
+from unstuck.trials.child.sizes import PAGE, holdings_of, sizes_of
+from unstuck.trials.child.usage import Meter
 
 pytestmark = pytest.mark.scenario  # for want of time: whoever runs it has to import torch
 
@@ -76,10 +75,10 @@ def test_python_objects_of_a_dataset_are_told_from_its_arrays():
 def test_the_first_the_last_and_some_between_are_chosen_the_same_every_time():
     loader = DataLoader(Numbers(1000), batch_size=4)
 
-    chosen = keys(loader, 8)
+    chosen = sample_keys(loader, 8)
 
     assert (chosen[0], chosen[-1], len(set(chosen))) == (0, 999, 8)
-    assert chosen == keys(loader, 8)
+    assert chosen == sample_keys(loader, 8)
 
 
 def test_a_sampler_of_ones_own_says_what_may_be_asked_for():
@@ -89,7 +88,7 @@ def test_a_sampler_of_ones_own_says_what_may_be_asked_for():
 
     loader = DataLoader(Numbers(), batch_sampler=Buckets())
 
-    assert keys(loader, 8) == [(1, "wide"), (2, "wide"), (3, "tall")]
+    assert sample_keys(loader, 8) == [(1, "wide"), (2, "wide"), (3, "tall")]
     assert batch_size(loader) == 2
 
 

@@ -1,4 +1,4 @@
-"""Finds what TARGET names, and calls it."""
+"""Finds what TARGET names, calls it, and makes a loader of what it gave."""
 
 from __future__ import annotations
 
@@ -8,13 +8,31 @@ import inspect
 import os
 import sys
 import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from .importing import Trains, nothing_is_trained
-from .refusal import Refused
+from .request import Refused
+
+if TYPE_CHECKING:
+    from .request import Facts
 
 ABOUT = "TARGET is module:callable or path.py:callable, for example train.py:make_loader"
+
+
+def opened(request: dict[str, Any], facts: Facts) -> Any:
+    """The loader of the target, as the command line wants it. What it is, is written down."""
+    import torch  # noqa: F401  (before the user's modules, so that importing it is not counted as theirs)
+
+    from . import loaders
+
+    facts.put(doing="importing")
+    thing = load(request["target"], request.get("kwargs", {}))
+    facts.put(doing="constructing")
+    loader, gave = loaders.as_loader(thing, request["target"], request.get("options", {}))
+    facts.put(doing="", gave=gave, loader=loaders.described(loader))
+    return loader
 
 
 def load(name: str, kwargs: dict[str, Any]) -> object:
@@ -34,6 +52,25 @@ def load(name: str, kwargs: dict[str, Any]) -> object:
     except Exception as error:
         _refuse_gpu(error, name)
         raise
+
+
+@contextmanager
+def nothing_is_trained() -> Iterator[None]:
+    """Whoever takes an optimizer's step in here is a training."""
+    from torch.optim import optimizer
+
+    def refuse(*_: Any) -> None:
+        raise Trains(f"an optimizer's step at {_caller()}")
+
+    handle = optimizer.register_optimizer_step_pre_hook(refuse)
+    try:
+        yield
+    finally:
+        handle.remove()
+
+
+class Trains(BaseException):  # not an Exception: a training that catches everything must not go on
+    """Where, in words."""
 
 
 def _module(where: str) -> ModuleType:
@@ -143,7 +180,7 @@ def _refuse_gpu(error: Exception, name: str) -> None:
 
 
 def _said(error: Exception) -> str:
-    own = [one for one in traceback.extract_tb(error.__traceback__) if os.path.basename(one.filename) != "target.py"]
+    own = [one for one in traceback.extract_tb(error.__traceback__) if one.filename != __file__]
     own = [one for one in own if "importlib" not in one.filename]
     at = f" ({os.path.basename(own[-1].filename)}:{own[-1].lineno})" if own else ""
     if isinstance(error, SyntaxError):
@@ -156,3 +193,11 @@ def _remedy(error: Exception) -> str:
     if isinstance(error, ModuleNotFoundError):
         return "install it in this environment, or name the right one with --python"
     return "`python -c 'import …'` shows the same; it has to import before it can be tried"
+
+
+def _caller() -> str:
+    """The innermost line that is not torch's."""
+    frame = sys._getframe(2)
+    while frame.f_back is not None and os.path.join("torch", "") in frame.f_code.co_filename:
+        frame = frame.f_back
+    return f"{os.path.basename(frame.f_code.co_filename)}:{frame.f_lineno}"

@@ -1,4 +1,10 @@
-"""Times one setting of a loader: `next()` by the clock, the warm-up left out, for as long as the figure needs."""
+"""Times one setting of a loader: `next()` by the clock, the warm-up left out, for as long as the figure needs.
+
+Some loaders produce many batches at once and hand them over in a burst: a row group, a shard, a filled buffer. Their
+first batch comes late, and those behind it for nothing. Who times from the first batch on counts what was made before:
+eight workers with a row group each looked twice as fast as they are. So it is timed from the end of one refill to the
+end of another.
+"""
 
 from __future__ import annotations
 
@@ -6,10 +12,12 @@ import math
 import os
 import statistics
 import time
-from typing import Any
+from itertools import pairwise
+from typing import Any, NamedTuple
 
-from . import bursts, usage
-from .drawing import Endless, samples_of
+from . import usage
+from .sizes import shipped
+from .stand_ins import Endless, samples_of
 
 PRECISION = 0.02  # relative standard error that is enough
 BLOCKS = 8  # into which the timed batches are cut: their scatter is the noise
@@ -20,6 +28,11 @@ FEW = 3  # timed batches: fewer say nothing
 UNKNOWN = 0.5  # relative noise of a single batch, where there are too few to tell
 CYCLES = 2  # from refill to refill, where a loader comes in bursts
 STRETCH = 3.0  # times the time a setting may take, for batches so slow that hardly any fits
+LONG = 0.5  # of the longest wait: what belongs to a refill
+MOSTLY = 0.5  # of all waiting: bursts between which little time goes
+FEW_CYCLES = 2  # cycles: their scatter says nothing
+UNKNOWN_CYCLE = 0.2  # relative noise of a single one
+ROUNDS_APART = 3  # batches of each worker between two refills, at least: fewer are the usual rounds of workers
 
 
 class Timed:
@@ -45,7 +58,7 @@ class Timed:
         batch = next(self._batches)
         self._waits.append(time.perf_counter() - asked)
         if look:
-            self.largest = max(self.largest, usage.shipped(batch))
+            self.largest = max(self.largest, shipped(batch))
         drawn = self.drawn is not None and self.drawn.sizes
         self._sizes.append(drawn.popleft() if drawn else samples_of(batch, self.loader))
         if self.step and len(self._waits) > 1:
@@ -82,7 +95,7 @@ class Timed:
                 raise RuntimeError(some) from None
         took, after = self._stamps[-1] - self._stamps[first - 1], usage.counted(everyone)
         return {
-            **self._told(bursts.whole_cycles(self._waits, self.workers), first),
+            **self._told(whole_cycles(self._waits, self.workers), first),
             "starved": starved / took if self.step else None,
             "processors": (after.processors - before.processors) / took,
             "read": after.read - before.read,
@@ -98,7 +111,7 @@ class Timed:
             "samples": sum(sizes),
             "seconds": took,
             "rate": sum(sizes) / took,
-            "noise": bursts.noise(ends, self._stamps, self._sizes) if ends else self._noise(stamps, sizes),
+            "noise": noise_of_cycles(ends, self._stamps, self._sizes) if ends else self._noise(stamps, sizes),
             "longest": max(waits),
             "scatter": statistics.pstdev(waits) / max(statistics.fmean(waits), 1e-9),
         }
@@ -128,7 +141,7 @@ class Timed:
 
     def _refilling(self) -> bool:
         """It comes in bursts, and too few have been seen from the end of one refill to that of the next."""
-        found = bursts.refills(self._waits, self.workers)
+        found = refills(self._waits, self.workers)
         return found.bursty and len(found.ends) <= CYCLES
 
     def memory(self, prefetch: int | None, around: tuple[int, ...]) -> dict[str, int]:
@@ -136,7 +149,7 @@ class Timed:
         everyone = [os.getpid(), *around, *self.pids]
         shm = self.workers * (prefetch or 0) * self.largest
         over = usage.above(self.pids, self.largest) if self.pids else 0
-        found = usage.anonymous(everyone)
+        found = usage.anonymous_together(everyone)
         return {"memory": found + over + shm if found else 0, "shm": shm, "batch_bytes": self.largest}
 
     def end(self) -> None:
@@ -151,3 +164,36 @@ def noise(stamps: list[float], sizes: list[int], workers: int) -> float | None:
         return None
     pace = [(stamps[cut + each] - stamps[cut]) / max(sum(sizes[cut : cut + each]), 1) for cut in cuts]
     return statistics.stdev(pace) / statistics.fmean(pace) / math.sqrt(len(pace))
+
+
+class Refills(NamedTuple):
+    """Batches that were waited for, by number. The first one's wait is the start, however long it takes."""
+
+    bursty: bool
+    ends: list[int]  # of refills that are over
+
+
+def refills(waits: list[float], workers: int) -> Refills:
+    """`waits`: for each batch since the first. Workers that refill at the same time are one refill."""
+    later, each = waits[1:], max(workers, 1)
+    if not later:
+        return Refills(bursty=False, ends=[])
+    least = LONG * max(later)
+    long = [0, *(at for at, wait in enumerate(waits) if at and wait >= least)]
+    ends = [at for at, after in zip(long, [*long[1:], len(waits)], strict=True) if after - at > each]
+    mostly = sum(waits[at] for at in long[1:]) >= MOSTLY * sum(later)
+    apart = len(ends) > 0 and len(waits) / len(ends) >= ROUNDS_APART * each
+    return Refills(mostly and apart, ends)
+
+
+def whole_cycles(waits: list[float], workers: int) -> list[int]:
+    """The numbers of batches with which refills end, two at least; none where it does not come in"""
+    found = refills(waits, workers)
+    return found.ends if found.bursty and len(found.ends) > 1 else []
+
+
+def noise_of_cycles(ends: list[int], stamps: list[float], sizes: list[int]) -> float:
+    """Relative standard error of the rate from the first end to the last: by what one cycle differs from another."""
+    pace = [(stamps[after] - stamps[at]) / max(sum(sizes[at + 1 : after + 1]), 1) for at, after in pairwise(ends)]
+    scatter = statistics.stdev(pace) / statistics.fmean(pace) if len(pace) > FEW_CYCLES else UNKNOWN_CYCLE
+    return scatter / math.sqrt(len(pace))

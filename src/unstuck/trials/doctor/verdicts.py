@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 PLAIN = "uncaught-exception"  # a rule that says no more than the exception itself
 OURS = str(Path(__file__).parents[1] / "child")
 INSIDE = str(Path(__file__).parents[2] / "inside")
-FILES = r"(?:loaders|passes|stopping|ranks|samples|collate|benchmark|request|trial)\.py"
+FILES = r"(?:loaders|passes|ranks|samples|benchmark|request|trial)\.py"
 LAST_LINE = re.compile(r"^[\w.]*(?:Error|Exception|Interrupt|Exit|Warning|Iteration)\b.*", re.MULTILINE)
 FORKS = "fork"
 REFUSALS = ("wds-no-nodesplitter", "uncaught-exception", "worker-python-exception", "rank-crash-cascade")

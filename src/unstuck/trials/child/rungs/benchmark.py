@@ -8,13 +8,11 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from ..drawing import endless
 from ..loaders import rebuilt
-from ..opened_files import OpenedFiles
-from ..opening import opened
-from ..plain_reading import counters, read_plainly
 from ..profile import Profile
-from ..stand_ins import cached, nothing, samples
+from ..stand_ins import cached, endless, nothing, samples
+from ..storage import OpenedFiles, counters, read_plainly
+from ..target import opened
 from ..timing import Timed
 from ..usage import Served
 

@@ -19,9 +19,9 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from ..drawing import Endless, endless
 from ..loaders import rebuilt
-from ..opening import opened
+from ..stand_ins import Endless, endless
+from ..target import opened
 from ..timing import Timed
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from torch.utils.data.distributed import DistributedSampler
 from torch.utils.data.sampler import RandomSampler, SequentialSampler
 
 from ..loaders import rebuilt
-from ..opening import opened
+from ..target import opened
 
 if TYPE_CHECKING:
     from ..request import Facts

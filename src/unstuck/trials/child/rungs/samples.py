@@ -13,11 +13,12 @@ from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
-from .. import choosing, collating, dataset_object, fresh, shuffles, worker_cost
-from ..meter import Meter, anonymous, give_back
-from ..opened_files import OpenedFiles
-from ..opening import opened
-from ..sizes import sizes_of
+from .. import shuffles, worker_cost
+from ..loaders import batch_size, is_batched, is_stream, sample_keys, shares_at_once
+from ..sizes import holdings_of, sizes_of
+from ..storage import OpenedFiles
+from ..target import opened
+from ..usage import Meter, anonymous, give_back
 
 if TYPE_CHECKING:
     from ..request import Facts
@@ -38,7 +39,7 @@ def run(request: dict[str, Any], facts: Facts) -> None:
     loader = opened(request, facts)
     give_back()
     facts.put(base=anonymous(), samples=[])
-    stream = choosing.is_stream(loader.dataset)
+    stream = is_stream(loader.dataset)
     buffers = shuffles.opened(loader.dataset) if stream else []
     asked = options.get("worker", 0)
     worker = loader.num_workers if asked is None else asked
@@ -48,7 +49,7 @@ def run(request: dict[str, Any], facts: Facts) -> None:
         return
     told = facts.beside("busy")
     once = partial(worker_cost.once, loader, buffers, worker, seconds, told)
-    with fresh.copied(once) as ask:
+    with worker_cost.copied(once) as ask:
         worker_cost.idle(loader, facts, seconds)
         held = _measure(loader, options, facts, seconds, buffers)
         worker_cost.busy(ask, once, told, facts, seconds, held, [one.element for one in buffers])
@@ -62,7 +63,7 @@ def _measure(loader: Any, options: dict[str, Any], facts: Facts, seconds: float,
     held = max((sizes_of(one).held for one in kept), default=0)
     kept.clear()
     if options.get("memory"):
-        facts.put(doing="measuring the dataset", dataset=dataset_object.holdings_of(loader.dataset).facts())
+        facts.put(doing="measuring the dataset", dataset=holdings_of(loader.dataset).facts())
         facts.put(doing="")
     return held
 
@@ -100,12 +101,12 @@ def _load(loader: Any, options: dict[str, Any], facts: Facts, until: float, buff
 def _makers(loader: Any, options: dict[str, Any]) -> Iterator[tuple[int | str, Callable[[], Any]]]:
     """A name for each sample, and how it is got. Of a stream, the first of a pass."""
     count, dataset = options.get("samples", SAMPLES), loader.dataset
-    if choosing.is_stream(dataset):
+    if is_stream(dataset):
         stream = chain.from_iterable(_begun(dataset))
         for number in range(count):
             yield number, partial(next, stream, ENDED)
         return
-    for key in choosing.keys(loader, count, options.get("indices")):
+    for key in sample_keys(loader, count, options.get("indices")):
         yield (key if isinstance(key, (int, str)) else repr(key)), partial(operator.getitem, dataset, key)
 
 
@@ -116,14 +117,31 @@ def _begun(dataset: Any) -> Iterator[Any]:
 
 def _batch(loader: Any, kept: list[Any], facts: Facts) -> None:
     """One batch of the samples there are, made as a worker makes it; one that the dataset gave, where it does."""
-    batched = choosing.is_batched(loader)
-    size = choosing.batch_size(loader) or 1
+    batched = is_batched(loader)
+    size = batch_size(loader) or 1
     samples = kept[: size if batched else 1]
     if not samples:
         return
     facts.put(doing="collating", index=None)
-    shares = batched and loader.num_workers > 0 and choosing.shares_at_once(loader)
+    shares = batched and loader.num_workers > 0 and shares_at_once(loader)
     with Meter() as meter:
-        batch = collating.collated(loader, samples if batched else samples[0], in_worker=loader.num_workers > 0)
+        batch = _collated(loader, samples if batched else samples[0], in_worker=loader.num_workers > 0)
     found = sizes_of(batch)
     facts.put(doing="", batch={"samples": len(samples), "shares": shares, **meter.facts(), **found.facts()})
+
+
+def _collated(loader: Any, samples: Any, *, in_worker: bool) -> Any:
+    """As a worker does it: torch's own collate function then writes into shared memory."""
+    if not in_worker:
+        return loader.collate_fn(samples)
+    from torch.utils.data._utils import worker
+
+    before = worker._worker_info
+    worker._worker_info = worker.WorkerInfo(id=0, num_workers=1, seed=0, dataset=loader.dataset)
+    try:
+        return loader.collate_fn(samples)
+    except RuntimeError:  # /dev/shm may be too small for it: how large it is can be seen all the same
+        worker._worker_info = before
+        return loader.collate_fn(samples)
+    finally:
+        worker._worker_info = before
