@@ -25,6 +25,7 @@ from unstuck.views import checks, terminal, trials, tuning
 from unstuck.views.as_json import render
 from unstuck.views.console import PrintableConsole
 from unstuck.views.listing import as_json, show_trainings
+from unstuck.views.progress import Climbing
 from unstuck.wording.printable import printable, printable_json, printable_lines, shortened
 
 TIMEOUT = 300.0
@@ -128,7 +129,7 @@ def test_json_on_the_terminal_is_escaped(text: str) -> None:
 
 def test_what_is_said_of_a_rung_is_one_line() -> None:
     out = io.StringIO()
-    with trials.Climbing(out, [Rung("samples", "several samples", FAIL)]) as climbing:
+    with Climbing(out, [Rung("samples", "several samples", FAIL)]) as climbing:
         climbing.ended(Rung("samples", "several samples", FAIL, reason=EVIL))
     assert raw_in(out.getvalue()) == []
     assert out.getvalue().count("\n") == 1

@@ -16,7 +16,7 @@ from unstuck.report import Report, RunName
 from unstuck.reporting.bad_files import bad_files
 from unstuck.views.checks import show_check
 from unstuck.views.console import console_for
-from unstuck.views.reading import Reading
+from unstuck.views.progress import Reading
 
 MIB, GIB = 1 << 20, 1 << 30
 SHARDS = "/mnt/lustre/projects/vision/datasets/laion/shards"

@@ -29,8 +29,9 @@ from ..trials.doctor.verdicts import rung_of
 from ..trials.memory import Room, room
 from ..views.budgets import show_budget
 from ..views.console import console_for
-from ..views.trials import Climbing
-from .target import add_target_arguments, count, exit_code, judged, printed, size, work_of
+from ..views.progress import Climbing
+from .arguments import count, size
+from .target import add_target_arguments, exit_code, judged, printed, work_of
 
 MB = 1_000_000
 HALF = "half of the memory, as Linux has it by default"

@@ -46,9 +46,10 @@ from ..trials.cleanup import heard
 from ..views.as_json import render
 from ..views.checks import show_check
 from ..views.console import console_for
-from ..views.reading import Reading
+from ..views.progress import Reading
 from ..watching.fence import speak
-from .target import count, exit_code
+from .arguments import count
+from .target import exit_code
 
 INTERRUPTED = 130
 

@@ -25,7 +25,8 @@ from ..trials.doctor.environment import notes
 from ..trials.doctor.ladder import LADDER, chosen
 from ..trials.memory import memory_free
 from ..views.console import console_for
-from ..views.trials import Climbing, show_doctor
+from ..views.progress import Climbing
+from ..views.trials import show_doctor
 from .arguments import above_zero
 from .main import FOUND
 from .target import add_target_arguments, exit_code, judged, printed, wishes, work_of

@@ -31,9 +31,8 @@ from ..logs.reading import Follower, Log, has_ended, logs_of
 from ..logs.settings import from_variables
 from ..safe_files import open_plain
 from ..wording.printable import printable, printable_json
-from .arguments import batches
+from .arguments import batches, newest_run
 from .main import COULD_NOT_LOOK
-from .newest import newest_run
 
 EVERY = 0.3  # seconds between two looks at a log that is followed
 EVERYTHING = 1_000_000  # lines, of a run that is written again

@@ -6,7 +6,6 @@ import argparse
 import ast
 import json
 import os
-import re
 import sys
 import time
 from pathlib import Path
@@ -28,9 +27,9 @@ from ..views.budgets import show_budget
 from ..views.trials import show_doctor
 from ..views.tuning import show as show_tuning
 from ..watching.fence import speak
+from .arguments import count, size
 from .main import COULD_NOT_LOOK, FOUND
 
-UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 HELP = "module:callable or path.py:callable that gives a DataLoader, a Dataset or a LightningDataModule"
 
 
@@ -56,19 +55,6 @@ def add_target_arguments(parser: argparse.ArgumentParser, *, required: bool = Tr
     )
     parser.add_argument("--json", action="store_true", help="print the report as JSON")
     parser.add_argument("--with-evidence", action="store_true", help="with --json: put the evidence in")
-
-
-def count(text: str) -> int:
-    if not text.isdecimal():
-        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number, 0 or more")
-    return int(text)
-
-
-def size(text: str) -> int:
-    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([KMGT]?)(?:i?B)?", text, re.IGNORECASE)
-    if match is None:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a size such as 64G or 512M")
-    return int(float(match[1]) * UNITS[match[2].upper()])
 
 
 def work_of(arguments: argparse.Namespace, command: str) -> Work:

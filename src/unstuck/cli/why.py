@@ -27,11 +27,10 @@ from ..views.as_json import render
 from ..views.checks import show_check
 from ..views.console import console_for
 from ..views.listing import as_json, show_trainings
+from ..views.progress import Progress
 from ..views.terminal import STAGES, START, show
-from .arguments import seconds
+from .arguments import newest_run, seconds
 from .main import COULD_NOT_LOOK, FOUND
-from .newest import newest_run
-from .progress import Progress
 from .target import show_trial
 
 

@@ -14,12 +14,12 @@ from rich.table import Table
 from rich.text import Text
 
 from ..evidence.finding import Finding
-from ..report import NOTHING, Activity, Report, Spent
+from ..evidence.process import Step
+from ..report import NOTHING, Activity, Report, Spent, StageTime
 from ..wording.printable import printable
-from ..wording.text import duration, line, percent, size
+from ..wording.text import duration, kind_in_words, line, percent, size, slow_in_words
 from ..wording.texts import every_text
 from .console import PrintableConsole, console_for, printable_report
-from .loading import show_stages, show_start, wants_stages, wants_start
 
 __all__ = ["STAGES", "START", "console_for", "finding_text", "show"]
 START, STAGES = "start", "stages"  # sections that can be asked for
@@ -36,6 +36,8 @@ COLOURS = {
     "healthy": "green",
     "unknown": "cyan",
 }
+STARTING, DATA = "start-up", "data"  # answers to: what is the limit?
+MOST_STAGES = 6  # stages: what comes after these is small
 
 
 def finding_text(finding: Finding, width: int) -> str:
@@ -64,7 +66,7 @@ def show(report: Report, console: Console, folder: str = "", more: tuple[str, ..
     if not roots:
         console.print(_no_finding(report))
     _show_time(report, console)
-    matter = [name for name, wanted in ((START, wants_start), (STAGES, wants_stages)) if wanted(report)]
+    matter = [name for name, wanted in ((START, _wants_start), (STAGES, _wants_stages)) if wanted(report)]
     _show_loading(report, console, (*more, *matter))
     _show_footer(report, console, folder, roots)
 
@@ -132,16 +134,13 @@ def _no_finding(report: Report) -> Text:
 
 def _show_loading(report: Report, console: Console, sections: tuple[str, ...]) -> None:
     if START in sections:
-        show_start(report, console)
+        _show_start(report, console)
     if STAGES in sections:
-        show_stages(report, console)
+        _show_stages(report, console)
 
 
 def _show_time(report: Report, console: Console) -> None:
-    table = Table.grid(padding=(0, 2))
-    table.add_column(style="bold", no_wrap=True)
-    table.add_column(justify="right", no_wrap=True)
-    table.add_column(overflow="fold")
+    table = _table_of_times()
     for number, one in enumerate(report.spent[:MOST_TIMES]):
         table.add_row("time" if number == 0 else "", percent(one.share), Text(_spent(one)))
     if report.spent:
@@ -206,6 +205,66 @@ def _cost(report: Report) -> str:
 def _table() -> Table:
     table = Table.grid(padding=(0, 2))
     table.add_column(style="bold", no_wrap=True)
+    table.add_column(overflow="fold")
+    return table
+
+
+def _wants_start(report: Report) -> bool:
+    """The first step is still to come, or the way to it took most of the run."""
+    starting = report.bottleneck is not None and report.bottleneck.answer == STARTING
+    return starting or any(one.going_on for one in report.start)
+
+
+def _wants_stages(report: Report) -> bool:
+    """Data is the limit, and more is known of loading than that it takes time."""
+    slow = report.bottleneck is not None and report.bottleneck.answer == DATA
+    return slow and len({one.name for one in report.stages}) > 2
+
+
+def _show_start(report: Report, console: Console) -> None:
+    table = _table_of_times()
+    for number, one in enumerate(report.start):
+        table.add_row("start" if number == 0 else "", duration(one.seconds), Text(_step(one, many=_ranks(report) > 1)))
+    if report.start:
+        console.print(Padding(table, (0, 0, 0, 2), expand=False))
+
+
+def _show_stages(report: Report, console: Console) -> None:
+    if not report.stages:
+        return
+    most = max(report.stages, key=lambda one: one.seconds)
+    rows = [one for one in report.stages if (one.rank, one.loader) == (most.rank, most.loader)][:MOST_STAGES]
+    table = _table_of_times()
+    for number, one in enumerate(rows):
+        table.add_row("loading" if number == 0 else "", percent(one.share), Text(_stage(one)))
+    console.print(Padding(table, (0, 0, 0, 2), expand=False))
+
+
+def _stage(one: StageTime) -> str:
+    """decode (Image.load): 12 ms each, p50 11 ms, p95 30 ms, at most 1.2 s; computing; slowest 7.jpg with 1.2 s."""
+    times = [f"{duration(one.mean)} each"]
+    times += [f"p50 {duration(one.p50)}"] if one.p50 else []
+    times += [f"p95 {duration(one.p95)}"] if one.p95 else []
+    times += [f"at most {duration(one.longest)}"] if one.longest else []
+    parts = [", ".join(times), kind_in_words(one.kind, one.processor) if one.kind else ""]
+    parts += [f"slowest {slow_in_words(one.slowest[0])}"] if one.slowest and one.name != "process" else []
+    return f"{one.name}: {'; '.join(part for part in parts if part)}"
+
+
+def _step(one: Step, *, many: bool) -> str:
+    whose = f"rank {one.rank}: " if many and one.rank is not None else ""
+    going_on = ", and goes on" if one.going_on else ""
+    return f"{whose}{one.name}{going_on}{f': {one.told}' if one.told else ''}"
+
+
+def _ranks(report: Report) -> int:
+    return len({one.rank for one in report.start})
+
+
+def _table_of_times() -> Table:
+    table = Table.grid(padding=(0, 2))
+    table.add_column(style="bold", no_wrap=True)
+    table.add_column(justify="right", no_wrap=True)
     table.add_column(overflow="fold")
     return table
 

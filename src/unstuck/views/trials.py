@@ -1,12 +1,9 @@
-"""A ladder of trials on the terminal: each rung as it is climbed, then the table, the findings, the benchmark."""
+"""A ladder of trials on the terminal, when it has been climbed: the table, the findings, the benchmark."""
 
 from __future__ import annotations
 
 import json
 import sys
-import time
-from collections.abc import Sequence
-from typing import IO, Protocol
 
 from rich.console import Console
 from rich.padding import Padding
@@ -14,7 +11,6 @@ from rich.table import Table
 from rich.text import Text
 
 from ..evidence.trial import FAIL, PASS, SKIP, Measured, Note, Rung, Trial
-from ..inside.redaction import redacted
 from ..report import Report
 from ..wording.printable import printable, quoted
 from ..wording.text import duration
@@ -22,72 +18,8 @@ from .console import printable_report
 from .terminal import show
 
 MARKS = {PASS: ("✓ PASS", "green"), FAIL: ("✗ FAIL", "bold red"), SKIP: ("⚠ SKIP", "yellow")}
-SHOW_AFTER = 2.0  # seconds: what is faster needs no line while it goes on
-EVERY = 10.0  # seconds between two lines where nobody can overwrite one
 BAR = 30
 NEXT = ("tune", "finds the settings that are fastest here"), ("budget", "predicts memory and /dev/shm")
-LONGEST = 110  # characters of a reason while climbing; the table has all of it
-
-
-class Step(Protocol):
-    """What a rung is called."""
-
-    @property
-    def name(self) -> str: ...
-    @property
-    def title(self) -> str: ...
-
-
-class Climbing:
-    """On stderr: one line that moves while a rung is tried, and one for each that has ended."""
-
-    def __init__(self, stream: IO[str], steps: Sequence[Step]) -> None:
-        self._stream = stream
-        self._width = max(len(one.name) for one in steps)
-        self._moves = stream.isatty()
-        self._said = 0.0
-        self._drawn = False
-
-    def __enter__(self) -> Climbing:  # noqa: PYI034
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._clear()
-
-    def begins(self, step: Step) -> None:
-        self._said = 0.0
-        if self._moves:
-            self._draw(f"  …      {step.name:<{self._width}}  {step.title}")
-
-    def goes_on(self, step: Step, seconds: float) -> None:
-        if seconds < SHOW_AFTER or time.monotonic() - self._said < (0.5 if self._moves else EVERY):
-            return
-        first, self._said = not self._said, time.monotonic()
-        text = f"  …      {step.name:<{self._width}}  {step.title}, {seconds:.0f} s"
-        if self._moves:
-            self._draw(text)
-        elif not first:
-            print(text, file=self._stream, flush=True)
-
-    def ended(self, rung: Rung) -> None:
-        self._clear()
-        mark, _ = MARKS[rung.status]
-        took = duration(rung.seconds) if rung.seconds else ""
-        reason = printable(redacted(rung.reason))
-        reason = reason if len(reason) <= LONGEST else f"{reason[: LONGEST - 1]}…"
-        print(f"  {mark} {rung.name:<{self._width}}  {took:>7}  {reason}", file=self._stream, flush=True)
-
-    def _draw(self, text: str) -> None:
-        self._clear()
-        self._stream.write(text[:99])
-        self._stream.flush()
-        self._drawn = True
-
-    def _clear(self) -> None:
-        if self._drawn:
-            self._stream.write("\r\x1b[K")
-            self._stream.flush()
-            self._drawn = False
 
 
 def show_doctor(report: Report, notes: list[Note], console: Console, folder: str) -> None:
