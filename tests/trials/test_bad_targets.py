@@ -110,6 +110,15 @@ def test_the_child_refuses_it_in_these_words(tmp_path, monkeypatch, name):
     assert refused.value.do
 
 
+def test_the_line_is_named_also_where_the_users_file_has_the_name_of_one_of_ours():
+    from unstuck.trials.child.target import _said
+
+    with pytest.raises(LookupError) as raised:
+        exec(compile("\n\nraise LookupError('no data')", "/data/work/target.py", "exec"))
+
+    assert _said(raised.value) == "LookupError: no data (target.py:3)"
+
+
 @pytest.mark.scenario
 def test_a_target_that_never_imports_is_ended_and_told(tmp_path):
     (tmp_path / "bad.py").write_text("import time\ntime.sleep(1000)\n")
