@@ -362,7 +362,7 @@ def _unseen(case: Case) -> list[str]:
 
 
 def _went_on(case: Case, seen: Seen) -> bool:
-    """It made progress after that look, which came while its interpreter was starting; or the run is over without it."""
+    """It made progress after that look, which came while its interpreter started; or the run ended without it."""
     process = case.process(seen.node, seen.pid)
     if process is None:  # no training of its own; once the run is over, nobody waits for its stacks any more
         return case.run.status is not None
