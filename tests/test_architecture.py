@@ -181,7 +181,7 @@ FORBIDDEN = [
     ("views.terminal", "analysis.progress"),
     ("inside.api", "evidence"),
     ("diagnose", "views.terminal"),
-    ("watching.running", "inside.start"),
+    ("watching.recorded_run", "inside.start"),
     ("probes.host", "rules"),
 ]
 

@@ -14,7 +14,7 @@ from unstuck.inside import format as f
 from unstuck.inside.format import Kind, RecordingName, recording_name
 from unstuck.inside.recorder import Recorder, clock
 from unstuck.watching.boards import AT_FIRST, Board
-from unstuck.watching.running import environment
+from unstuck.watching.recorded_run import environment
 from unstuck.watching.stall_clock import LEAST, StallClock, limit
 from unstuck.watching.stalls import Options, Stalls
 

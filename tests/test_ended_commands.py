@@ -12,7 +12,7 @@ import pytest
 
 from stuck import wait_for
 from unstuck.demo.surroundings import Unavailable, surroundings
-from unstuck.watching.running import python_path
+from unstuck.watching.recorded_run import python_path
 
 pytestmark = pytest.mark.scenario
 

@@ -15,7 +15,7 @@ from stuck import PRINTED, RANKS, TORCHRUN, TRAINING, needs_root, place_at, wait
 pytestmark = pytest.mark.scenario
 
 STUCK = "unstuck · stuck"
-LOOK = ("py-spy", "unstuck.watching.snapshot")
+LOOK = ("py-spy", "unstuck.watching.stalls")
 OURS = "-m unstuck run"  # a folder may be called unstuck, too
 # The disk that the recordings lie on is full once the training has begun.
 FILLS = TRAINING.replace(

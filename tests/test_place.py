@@ -10,23 +10,23 @@ import pytest
 from stuck import needs_root
 from unstuck.errors import UserError
 from unstuck.inside import run_folder
-from unstuck.watching import place
+from unstuck.watching import run_storage
 
 
 def test_one_watcher_is_elected_per_node(tmp_path):
-    first = place.elect(tmp_path)
+    first = run_storage.elect(tmp_path)
 
-    assert place.elect(tmp_path) is None
+    assert run_storage.elect(tmp_path) is None
     first.close()
-    assert place.elect(tmp_path) is not None
+    assert run_storage.elect(tmp_path) is not None
 
 
 def test_where_space_cannot_be_reserved_recordings_lie_on_a_local_disk_and_are_brought_home(tmp_path, monkeypatch):
-    monkeypatch.setattr(place, "file_system", lambda _: "nfs4")
+    monkeypatch.setattr(run_storage, "file_system", lambda _: "nfs4")
 
-    folder, recordings = place.make(tmp_path, ["python", "train.py"])
+    folder, recordings = run_storage.make(tmp_path, ["python", "train.py"])
     (recordings / "node.1.2.3.rec").write_bytes(b"written here")
-    place.bring_home(recordings, folder)
+    run_storage.bring_home(recordings, folder)
 
     assert recordings.parent != folder
     assert (folder / "recordings" / "node.1.2.3.rec").read_bytes() == b"written here"
@@ -36,7 +36,7 @@ def test_a_place_that_cannot_be_written_says_so(tmp_path):
     (tmp_path / "file").touch()
 
     with pytest.raises(UserError, match="--run-dir"):
-        place.make(tmp_path / "file" / "runs", ["python"])
+        run_storage.make(tmp_path / "file" / "runs", ["python"])
 
 
 @pytest.mark.parametrize(
@@ -67,13 +67,13 @@ def job(monkeypatch):
 
 def ended(folder):
     """As its watcher leaves it."""
-    lock = place.elect(folder)
+    lock = run_storage.elect(folder)
     lock.say_over()
     lock.close()
 
 
 def launched(base):
-    return place.make(base, ["python", "train.py"])[0]
+    return run_storage.make(base, ["python", "train.py"])[0]
 
 
 def test_two_commands_of_one_job_are_two_runs(tmp_path, job):
@@ -87,7 +87,7 @@ def test_two_commands_of_one_job_are_two_runs(tmp_path, job):
 
 def test_a_command_after_one_whose_watcher_was_killed_is_another_run(tmp_path, job):
     first = launched(tmp_path)
-    place.elect(first).close()  # as the kernel closes it
+    run_storage.elect(first).close()  # as the kernel closes it
 
     assert launched(tmp_path) != first
 
@@ -95,7 +95,7 @@ def test_a_command_after_one_whose_watcher_was_killed_is_another_run(tmp_path, j
 def test_launchers_that_run_at_the_same_time_share_a_run(tmp_path, job):
     first = launched(tmp_path)
     early = launched(tmp_path)  # before the watcher has its lock
-    lock = place.elect(first)
+    lock = run_storage.elect(first)
     late = launched(tmp_path)
     lock.close()
 
@@ -125,8 +125,8 @@ def test_a_run_that_another_node_has_ended_is_shared_by_one_that_comes_late(tmp_
 
 def test_a_run_folder_is_for_its_owner_alone(tmp_path):
     folder = launched(tmp_path)
-    place.describe(folder, ["python", "train.py"], 1)
-    place.elect(folder)
+    run_storage.describe(folder, ["python", "train.py"], 1)
+    run_storage.elect(folder)
 
     modes = {path.name: stat.S_IMODE(path.stat().st_mode) for path in (folder, *folder.rglob("*"))}
     assert {mode for name, mode in modes.items() if name in (folder.name, "recordings")} == {0o700}
@@ -171,13 +171,13 @@ def test_a_link_in_place_of_a_run_folder_is_not_followed(tmp_path, job):
 
 
 def test_all_launchers_of_a_node_record_into_one_folder_on_its_local_disk(tmp_path, job, monkeypatch):
-    monkeypatch.setattr(place, "file_system", lambda _: "nfs4")
+    monkeypatch.setattr(run_storage, "file_system", lambda _: "nfs4")
 
-    folder, first = place.make(tmp_path, ["python", "train.py"])
-    _, second = place.make(tmp_path, ["python", "train.py"])
+    folder, first = run_storage.make(tmp_path, ["python", "train.py"])
+    _, second = run_storage.make(tmp_path, ["python", "train.py"])
     (first / "node.1.2.3.rec").write_bytes(b"written here")
-    place.bring_home(first, folder)
-    place.leave_local_disk(first, folder)
+    run_storage.bring_home(first, folder)
+    run_storage.leave_local_disk(first, folder)
 
     assert first == second
     assert first.parent != folder

@@ -11,7 +11,7 @@ import pytest
 from stuck import wait_for
 from unstuck.demo.surroundings import Unavailable, surroundings
 from unstuck.probes import cgroups, host, kernel
-from unstuck.watching.pidfd import Pidfd
+from unstuck.watching.handles import Pidfd
 
 
 def test_a_sample_tells_this_process_apart_by_kinds_of_memory(tmp_path):

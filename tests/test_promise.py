@@ -29,16 +29,16 @@ from unstuck.cli.main import main
 sys.exit(main(sys.argv[2:]))
 """
 PARTS = [
-    "unstuck.watching.place:make",
-    "unstuck.watching.place:elect",
-    "unstuck.watching.place:describe",
-    "unstuck.watching.place:note_end",
-    "unstuck.watching.following:Following.__init__",
-    "unstuck.watching.following:Following.tick",
-    "unstuck.watching.following:Following.finish",
+    "unstuck.watching.run_storage:make",
+    "unstuck.watching.run_storage:elect",
+    "unstuck.watching.run_storage:describe",
+    "unstuck.watching.run_storage:note_end",
+    "unstuck.watching.follow:Following.__init__",
+    "unstuck.watching.follow:Following.tick",
+    "unstuck.watching.follow:Following.finish",
     "unstuck.watching.stalls:Stalls.tick",
-    "unstuck.watching.glances:Glances.tick",
-    "unstuck.watching.glances:Glances.mains",
+    "unstuck.watching.slow_steps:Glances.tick",
+    "unstuck.watching.slow_steps:Glances.mains",
     "unstuck.watching.foresight:Foresight.tick",
     "unstuck.logs.writer:Logs.tick",
     "unstuck.logs.writer:Logs.__init__",
@@ -52,10 +52,10 @@ PARTS = [
     "unstuck.watching.watcher:Watcher.__init__",
     "unstuck.watching.watcher:Watcher.tick",
     "unstuck.watching.watcher:Watcher.finish",
-    "unstuck.watching.beside:_follow",
-    "unstuck.watching.beside:_settle",
-    "unstuck.watching.beside:socket.socketpair",
-    "unstuck.watching.beside:os.fork",
+    "unstuck.watching.recorded_run:_follow",
+    "unstuck.watching.recorded_run:_settle",
+    "unstuck.watching.recorded_run:socket.socketpair",
+    "unstuck.watching.recorded_run:os.fork",
 ]
 UNSTUCK = (sys.executable, "-m", "unstuck")
 COMMAND = ("sh", "-c", "cat; echo out; echo err >&2; sleep 1.2; exit 7")
@@ -83,7 +83,7 @@ def test_whatever_of_ours_fails_the_command_runs_and_its_code_and_streams_are_it
 
 
 def test_what_failed_is_one_line_and_its_traceback_lies_in_the_run_folder(tmp_path):
-    ended = broken(tmp_path, "unstuck.watching.following:Following.tick", "run", "--", "sleep", "2")
+    ended = broken(tmp_path, "unstuck.watching.follow:Following.tick", "run", "--", "sleep", "2")
 
     (errors,) = tmp_path.glob("unstuck-runs/*/errors.log")
     assert ended.stderr.count("following the processes failed (RuntimeError: broken on purpose)") == 1
@@ -153,7 +153,7 @@ def test_a_reader_of_stderr_that_reads_nothing_does_not_hold_the_exit_code(tmp_p
             pass
     except BlockingIOError:
         os.set_blocking(writer, True)
-    (tmp_path / "few.py").write_text("import unstuck.watching.beside as b\nb.JUDGING = 5.0\n")
+    (tmp_path / "few.py").write_text("import unstuck.watching.recorded_run as b\nb.JUDGING = 5.0\n")
     program = "import few, sys; from unstuck.cli.main import main; sys.exit(main(sys.argv[1:]))"
     command = [sys.executable, "-c", program, "run", "--", "sh", "-c", "exit 5"]
     running = subprocess.Popen(command, cwd=tmp_path, stderr=writer, stdout=subprocess.DEVNULL)

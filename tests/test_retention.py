@@ -16,7 +16,7 @@ from unstuck import retention
 from unstuck.inside import run_folder
 from unstuck.inside.run_folder import process_start
 from unstuck.retention import CHECK, RUN, TRIALS
-from unstuck.watching import place
+from unstuck.watching import run_storage
 
 LONG_AGO = retention.SILENT + 3600
 
@@ -111,7 +111,7 @@ def test_no_link_is_followed(tmp_path):
 
 def test_a_run_that_is_being_watched_here_stays_however_old_it_is(tmp_path):
     folder = made(tmp_path, "old", LONG_AGO, state="")
-    lock = place.elect(folder)
+    lock = run_storage.elect(folder)
     touched(folder, LONG_AGO)
 
     assert retention.forget_old(tmp_path, RUN, keep=0) == []

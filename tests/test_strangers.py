@@ -14,9 +14,8 @@ import pytest
 
 from stuck import wait_for
 from unstuck.inside.run_folder import process_start
-from unstuck.watching.following import descends
-from unstuck.watching.pidfd import ByStart, Pidfd, handle_on
-from unstuck.watching.stopping import Stopping
+from unstuck.watching.follow import descends
+from unstuck.watching.handles import ByStart, Pidfd, Stopping, handle_on
 
 NODE = os.uname().nodename
 SLEEPS = (sys.executable, "-c", "import time; print(flush=True); time.sleep(600)")

@@ -24,7 +24,7 @@ from pathlib import Path
 from ..errors import UserError
 from ..inside import run_folder
 from ..inside.format import SAMPLE_TIMES
-from ..watching.running import BOOTSTRAP, python_path
+from ..watching.recorded_run import BOOTSTRAP, python_path
 
 NAMES = (run_folder.RUNS, run_folder.WATCHER, SAMPLE_TIMES)
 WIDTH = 100

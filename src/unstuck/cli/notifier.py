@@ -11,8 +11,8 @@ import time
 from pathlib import Path
 
 from ..report import Report
+from ..watching.command import RESTORED, ended
 from ..watching.fence import speak
-from ..watching.parent import RESTORED, ended
 
 PATIENCE = 30.0  # seconds that a command still has when the run has ended
 EVERY = 0.05  # seconds between two looks whether it has ended

@@ -32,7 +32,7 @@ from ..views.as_json import render
 from ..views.console import console_for
 from ..views.terminal import show
 from ..watching.fence import go_silent, speak
-from ..watching.running import around, run_plainly, run_recorded
+from ..watching.recorded_run import around, run_plainly, run_recorded
 from ..watching.stalls import ALWAYS, CERTAIN, Options
 from ..wording.printable import quoted
 from .arguments import batches, seconds

@@ -23,9 +23,9 @@ from ..logs.settings import Settings
 from ..report import Report
 from ..retention import TRIALS, forget_aloud, remove, remove_recordings
 from ..safe_files import PRIVATE_FOLDER, append_private, write_private
-from ..watching.running import run_recorded
+from ..watching.handles import STALLED
+from ..watching.recorded_run import run_recorded
 from ..watching.stalls import ALWAYS, Options
-from ..watching.stopping import EXIT_CODE as STALLED
 from ..wording.secrets import without_secrets
 from .cleanup import below, detached, end, hold, sweep, uninterrupted
 from .memory import Used, at_most, shm_used, used

@@ -19,7 +19,7 @@ import psutil
 from ..inside import run_folder
 from ..inside.run_folder import process_start
 from ..probes import kernel
-from ..watching.pidfd import Handle, handle_on
+from ..watching.handles import Handle, handle_on
 
 SHM = Path("/dev/shm")
 TORCH = re.compile(r"torch_(\d+)_")

@@ -15,7 +15,7 @@ from ..probes import kernel
 from ..report import Report
 from ..wording.printable import quoted
 from .fence import speak
-from .following import TICK
+from .follow import TICK
 from .stalls import Options
 from .watcher import Watcher
 

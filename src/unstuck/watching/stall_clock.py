@@ -1,18 +1,26 @@
-"""Knows for how long each rank has not got on. It runs on progress alone: a process that burns time is not ahead."""
+"""Knows for how long each rank has not got on. It runs on progress alone: a process that burns time is not ahead.
+
+Where a run could not be recorded, another clock stands in, which knows no progress, only whether anything moves at all.
+"""
 
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Collection
 from pathlib import Path
 
 from ..evidence.live import Stall
 from ..inside import format as f
 from ..inside.format import Kind, RecordingName, recording_name
+from ..probes import kernel, tree
 from .boards import Board
 
 LEAST = 10.0  # seconds: less is everyday life of a training
 TIMES = 10  # of what the activity usually takes
+EVERY = 2.0  # seconds between two looks at /proc
+RESTING = 0.03  # of a core: what waiting costs that asks again and again
+LONGEST = 5.0  # seconds between two ticks that count: a watcher that was stopped for an hour has not seen an hour
 DOING = {
     0: "starting",
     Kind.LOADER: "about to ask for a batch",
@@ -140,3 +148,77 @@ class StallClock:
 def limit(stall: Stall) -> float:
     """How long this activity may take before it is looked into."""
     return max(LEAST, TIMES * stall.usual) if stall.usual is not None else LEAST
+
+
+class LivenessClock:
+    """Stands in while no process of the command has a recording: by their processor time, and the bytes they move."""
+
+    def __init__(self, pid: int) -> None:
+        self._pid = pid
+        self._training: int | None = None
+        self._moved: float | None = None
+        self._used: dict[int, tuple[float, tuple[int, int]]] = {}
+        self._looked = 0.0
+
+    @property
+    def training(self) -> int | None:
+        """A process of the command that runs torch."""
+        return self._training
+
+    def tick(self, now: float) -> None:
+        if now - self._looked < EVERY:
+            return
+        passed, self._looked = now - self._looked, now
+        used = {pid: seen for pid in self._family() if (seen := self._used_by(pid)) is not None}
+        if self._training is None:
+            self._training = next((pid for pid in used if kernel.maps_torch(pid)), None)
+        if self._training is not None and (self._moved is None or self._moves(used, passed)):
+            self._moved = now
+        self._used = used
+
+    def _family(self) -> list[int]:
+        return tree.Tree().below(self._pid)
+
+    def _used_by(self, pid: int) -> tuple[float, tuple[int, int]] | None:
+        """By its main thread: loggers and heartbeats have threads of their own, and live on in a run that hangs."""
+        seen = kernel.stat(pid, pid)
+        return None if seen is None else (seen.cpu, kernel.moved(pid, pid))
+
+    def _moves(self, used: dict[int, tuple[float, tuple[int, int]]], passed: float) -> bool:
+        if used.keys() != self._used.keys():
+            return True
+        cpu = sum(now[0] - self._used[pid][0] for pid, now in used.items())
+        return cpu > RESTING * passed * max(len(used), 1) or any(
+            now[1] != self._used[pid][1] for pid, now in used.items()
+        )
+
+    def moved(self) -> float | None:
+        return self._moved
+
+    def stall(self, now: float, age: float, patience: float) -> Stall | None:
+        if self._moved is None or self._training is None:
+            return None
+        return Stall(
+            rank=None,
+            pid=self._training,
+            since=round(age - (now - self._moved), 3),
+            seconds=round(now - self._moved, 3),
+            doing="standing",
+            patience=patience,
+        )
+
+
+class WatchedTime:
+    """Seconds for which the run was watched. Ctrl-Z, a suspended laptop, a machine that swaps: none of it counts.
+
+    It is never ahead of the run's own clock, so a stall may be told late by as much as was missed, and never early.
+    """
+
+    def __init__(self) -> None:
+        self._before = time.monotonic()
+        self.now = 0.0
+
+    def tick(self) -> float:
+        passed, self._before = time.monotonic() - self._before, time.monotonic()
+        self.now += min(passed, LONGEST)
+        return self.now

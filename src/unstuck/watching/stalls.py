@@ -1,4 +1,9 @@
-"""What the watcher does about a run that stands still: look, judge, tell once, and say when it goes on."""
+"""What the watcher does about a run that stands still: look, judge, tell once, and say when it goes on.
+
+The look itself is taken in a process of its own, `unstuck.watching.stalls FOLDER PID STALL DUE`. So the watcher stays
+small, goes on passing signals meanwhile, and outlives whatever happens to it. That process is started a moment early,
+and waits until the look is due by the monotonic clock, which all processes share.
+"""
 
 from __future__ import annotations
 
@@ -18,9 +23,7 @@ from ..evidence.finding import Certainty, Finding, Symptom
 from ..evidence.live import Stall
 from ..inside.format import RecordingName
 from ..report import Report
-from .clock import WatchedTime
-from .liveness_clock import LivenessClock
-from .stall_clock import LEAST, StallClock, limit
+from .stall_clock import LEAST, LivenessClock, StallClock, WatchedTime, limit
 
 PATIENCE = 60.0  # seconds after which a stall is told without a cause
 LATER = (300.0, 900.0, 3600.0)  # seconds: a cause may show only then
@@ -153,7 +156,7 @@ class Stalls:
         self._looked += 1
         due = time.monotonic() + wait
         self._deadline = time.monotonic() + LOOKING
-        command = [sys.executable, "-m", "unstuck.watching.snapshot", str(self._folder), str(stall.pid)]
+        command = [sys.executable, "-m", "unstuck.watching.stalls", str(self._folder), str(stall.pid)]
         try:
             self._answer = os.fdopen(os.memfd_create("look"), "w+b")  # the disk may be full
             self._looking = subprocess.Popen(
@@ -245,3 +248,28 @@ def _doing(report: Report, stall: Stall) -> str:
     seconds = f"{stall.seconds:.0f} s"
     seen = not stall.blind or report.unsettled  # by the recording, or by the look itself
     return f"{f'no progress for {seconds}' if seen else f'no batch or step in {seconds}'}: {told or stall.doing}"
+
+
+def main(folder: Path, pid: int, stall: Stall, due: float) -> int:
+    # Not in the watcher itself: all rules and numpy come with it.
+    from ..diagnose import diagnose_stall, get_ready
+    from ..errors import UserError
+    from ..probes import snapshots
+
+    get_ready()
+    time.sleep(max(due - time.monotonic(), 0.0))
+    try:
+        report = diagnose_stall(folder, pid, stall)
+    except UserError:  # it has ended by itself
+        return 2
+    sys.stdout.buffer.write(msgspec.json.encode(report))
+    try:
+        snapshots.save(report, folder)
+    except OSError as error:
+        print(f"unstuck: the look at the stall could not be kept in {folder} ({error.strerror})", file=sys.stderr)
+    return 0
+
+
+if __name__ == "__main__":
+    asked = msgspec.json.decode(sys.argv[3], type=Stall)
+    sys.exit(main(Path(sys.argv[1]), int(sys.argv[2]), asked, float(sys.argv[4])))

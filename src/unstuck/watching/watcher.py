@@ -20,14 +20,13 @@ from ..logs.writer import Logs
 from ..probes import kernel, tree
 from ..report import Report, encoded
 from ..safe_files import write_private
-from . import place
-from .clock import RunClock
+from . import run_storage
 from .fence import Fence
-from .following import Following
+from .follow import Following, RunClock
 from .foresight import Foresight
-from .glances import Glances
+from .handles import Stopping
+from .slow_steps import Glances
 from .stalls import Options, Stalls
-from .stopping import Stopping
 
 
 class Teller(Protocol):
@@ -70,11 +69,11 @@ class Watcher:
         self._teller, self._options, self._settings, self._output = teller, options, settings, output
         self._fence = Fence(folder, teller.say)
         self._parts: Parts | None = None
-        self._lock: place.Lock | None = None
+        self._lock: run_storage.Lock | None = None
 
     def begin(self, command: list[str], pid: int) -> bool:
         """False: another launcher on this node watches this run, and this one only records."""
-        lock = self._fence.run("electing the watcher", place.elect, self.folder)
+        lock = self._fence.run("electing the watcher", run_storage.elect, self.folder)
         if lock is None and not self._fence.failed("electing the watcher"):
             return False
         self._lock = lock
@@ -83,8 +82,8 @@ class Watcher:
         return True
 
     def _begun(self, command: list[str], pid: int) -> Parts:
-        run = self._fence.run("describing the run", place.describe, self.folder, command, pid)
-        run = run or Run(id=place.text(self.folder.name), started=time.time(), pid=pid)
+        run = self._fence.run("describing the run", run_storage.describe, self.folder, command, pid)
+        run = run or Run(id=run_storage.text(self.folder.name), started=time.time(), pid=pid)
         return Parts(self, run, pid)
 
     def tick(self) -> None:
@@ -122,7 +121,7 @@ class Watcher:
         """A run that was stopped was judged before: how it died says nothing more."""
         fence = self._fence
         fence.run("copying the recordings", self._bring_home)
-        fence.run("describing the run", place.note_end, self.folder, parts.run, status)
+        fence.run("describing the run", run_storage.note_end, self.folder, parts.run, status)
         stopped = parts.stalls.report if parts.stalls is not None and parts.stopping is not None else None
         report = stopped or fence.run("judging the run", _diagnosed, self.folder)
         if report is None:
@@ -132,8 +131,8 @@ class Watcher:
         return msgspec.structs.replace(report, evidence=str(file)) if saved else report
 
     def _bring_home(self) -> None:
-        place.bring_home(self.recordings, self.folder)
-        place.leave_local_disk(self.recordings, self.folder)
+        run_storage.bring_home(self.recordings, self.folder)
+        run_storage.leave_local_disk(self.recordings, self.folder)
 
     def _forget(self) -> None:
         retention.forget_aloud(self.folder.parent, retention.RUN, self.folder, self._teller.say)

@@ -1,4 +1,7 @@
-"""Handles on processes that are not our children: whether they live, how they ended, and a signal to this very one."""
+"""Handles on processes that are not our children: whether they live, how they ended, a signal to this very one.
+
+With them a stalled run is ended: first politely, through the process that was started; then everybody who is left.
+"""
 
 from __future__ import annotations
 
@@ -8,10 +11,14 @@ import os
 import select
 import signal
 import struct
+import time
+from collections.abc import Iterable
 
 from ..inside.run_folder import process_start
 from ..probes import kernel
 
+GRACE = 10.0  # seconds to write a checkpoint and go
+STALLED = 124  # the exit code of a run that was stopped, as timeout(1) gives it
 _SIZE = 64  # struct pidfd_info, first version
 _GET_INFO = (3 << 30) | (_SIZE << 16) | (0xFF << 8) | 11
 _WANT_EXIT = 1 << 3
@@ -89,3 +96,35 @@ def handle_on(pid: int, started: int) -> Handle:
         raise
     except OSError:  # all descriptors are in use, or the kernel is older than 5.3
         return ByStart(pid, started)
+
+
+class Stopping:
+    """Begun once; asked at every tick whether it is time for force.
+
+    `members` are processes that descend from the command, by pid and start time: nobody else is ever signalled.
+    """
+
+    def __init__(self, child: tuple[int, int], members: Iterable[tuple[int, int]]) -> None:
+        # torchrun puts its ranks into sessions of their own: no signal to a group reaches them all.
+        first = _open(child)
+        self._handles = [handle for member in set(members) - {child} if (handle := _open(member)) is not None]
+        self._handles += [first] if first is not None else []
+        self._deadline = time.monotonic() + GRACE
+        if first is not None:
+            first.send(signal.SIGTERM)
+            first.send(signal.SIGCONT)  # a stopped process hears nothing else
+
+    def tick(self) -> None:
+        if time.monotonic() > self._deadline:
+            self.force()
+
+    def force(self) -> None:
+        for handle in self._handles:
+            handle.send(signal.SIGKILL)
+
+
+def _open(member: tuple[int, int]) -> Handle | None:
+    try:
+        return handle_on(*member)
+    except ProcessLookupError:
+        return None

@@ -16,7 +16,7 @@ from typing import IO
 from ..evidence import Glance
 from ..inside.format import Kind
 from ..probes import stacks
-from .journal import Journal
+from .follow import Journal
 from .stall_clock import DOING, Rank, StallClock
 
 LONG = 2.0  # seconds: a loop's body that takes less is mostly computing

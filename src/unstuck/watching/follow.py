@@ -1,4 +1,4 @@
-"""Follows the recorded processes of one node: samples the machine, notes who ends and how."""
+"""Follows the recorded processes of one node: samples the machine, notes who ends and how, and writes it down."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from pathlib import Path
 
 import msgspec
 
-from ..evidence import Exit, Sample, Told
-from ..evidence.journal import Begin
+from ..evidence import Exit, Glance, Sample, Told
+from ..evidence.journal import Begin, End, Glanced, Gone, Heard, Line, Look
+from ..evidence.live import Frame
 from ..inside.format import RecordingName, recording_name
 from ..probes import cgroups, gpu, host, kernel, processors
+from ..safe_files import append_private, read_plain, write_private
 from ..wording.text import in_words
-from . import place
-from .clock import RunClock
-from .journal import Journal
-from .pidfd import Handle, handle_on
+from . import run_storage
+from .handles import Handle, handle_on
 
 TICK = 0.5
 CLOSELY_EVERY = 4, 16  # ticks: counting descriptors and the like costs as much as all the rest; so seldom after
@@ -30,6 +30,8 @@ SCARCE = 0.8  # of the limit in use: who copied what is wanted to be known when 
 COPY_EVERY = 20  # ticks: recordings that had to be written on a local disk
 OURSELVES = "unstuck"
 PATIENCE = 10  # ticks for which the status of an ended process is still asked for
+JOURNAL_LIMIT = 1 << 20  # bytes: then it is set aside, with what was set aside before, and every second look is dropped
+LOOK = msgspec.json.encode(Look(Sample(at=0.0)))[:14]  # how the line of a look begins
 
 
 class Following:
@@ -93,7 +95,7 @@ class Following:
     def _copy(self) -> None:
         """Where recordings had to be written elsewhere. A full disk is no reason to stop watching."""
         try:
-            place.bring_home(self.recordings, self.folder)
+            run_storage.bring_home(self.recordings, self.folder)
         except OSError:
             return
 
@@ -184,3 +186,79 @@ def descends(pid: int, ancestor: int) -> bool:
         seen.add(pid)
         pid = about.parent
     return True
+
+
+class Journal:
+    """What the watcher writes down: one line at a time, nothing held back, bounded in size.
+
+    A write that fails is dropped: the disk may be full, and the run goes on.
+    """
+
+    def __init__(self, folder: Path, begin: Begin) -> None:
+        self.path = folder / f"watch-{begin.node}.jsonl"
+        self._head: list[Line] = [begin]
+        self._fd = -1
+        self._open()
+
+    def _open(self) -> None:
+        try:
+            self._fd = append_private(self.path)
+        except OSError:
+            self._fd = -1
+        for line in self._head:
+            self._write(line)
+
+    def look(self, sample: Sample) -> None:
+        line = Look(sample)
+        if len(self._head) == 1:
+            self._head.append(line)  # what the counters stood at when the run began
+        self._write(line)
+        if self._fd >= 0 and os.fstat(self._fd).st_size > JOURNAL_LIMIT:
+            os.close(self._fd)
+            self._set_aside()
+            self._open()
+
+    def _set_aside(self) -> None:
+        """The older, the fewer: hours of a run stay in sight, and the file stays as small."""
+        old = self.path.with_suffix(".old.jsonl")
+        lines = [
+            line for path in (old, self.path) if path.exists() for line in read_plain(path).splitlines(keepends=True)
+        ]
+        looks = [number for number, line in enumerate(lines) if line.startswith(LOOK)]
+        dropped = set(looks[1::2])
+        try:
+            write_private(old, b"".join(line for number, line in enumerate(lines) if number not in dropped))
+            self.path.unlink()
+        except OSError:  # a full disk: as much is written as has room
+            return
+
+    def glance(self, about: Glance, frames: list[Frame]) -> None:
+        self._write(Glanced(msgspec.structs.replace(about, frames=frames)))
+
+    def gone(self, seen: Exit) -> None:
+        self._write(Gone(seen))
+
+    def heard(self, told: Told) -> None:
+        self._write(Heard(told))
+
+    def end(self, at: float) -> None:
+        self._write(End(at))
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
+
+    def _write(self, line: Line) -> None:
+        try:
+            os.write(self._fd, msgspec.json.encode(line) + b"\n")
+        except OSError:
+            return
+
+
+class RunClock:
+    """Seconds since the run began. Only where it began is taken from the wall clock."""
+
+    def __init__(self, started: float) -> None:
+        self._offset = max(time.time() - started, 0.0) - time.monotonic()
+
+    def now(self) -> float:
+        return self._offset + time.monotonic()
