@@ -174,7 +174,7 @@ def test_imports_keep_to_the_table() -> None:
 
 
 FORBIDDEN = [
-    ("rules.loader.worker_killed", "probes.host"),
+    ("rules.loader.worker_killed", "probes.machine"),
     ("views.terminal", "rules.engine"),
     ("report", "rules"),
     ("evidence.loader", "wording.text"),
@@ -182,7 +182,7 @@ FORBIDDEN = [
     ("inside.api", "evidence"),
     ("diagnose", "views.terminal"),
     ("watching.recorded_run", "inside.start"),
-    ("probes.host", "rules"),
+    ("probes.machine", "rules"),
 ]
 
 

@@ -19,7 +19,7 @@ from unstuck.evidence.basics import Place
 from unstuck.evidence.distributed import Phase
 from unstuck.evidence.loader import Loader, Pass, State
 from unstuck.evidence.process import Process, Saved, Saving
-from unstuck.probes.saved import looked_at
+from unstuck.probes.run_files import with_checkpoints
 from unstuck.reporting.activities import activities
 
 HERE = os.uname().nodename
@@ -57,7 +57,7 @@ def on_disk(path: Path, **fields) -> Saved:
 
 
 def looked(*saved: Saved) -> list[Saved]:
-    return looked_at([process(*saved)], 0.0)[0].saved
+    return with_checkpoints([process(*saved)], 0.0)[0].saved
 
 
 def archive() -> bytes:
@@ -135,7 +135,7 @@ def test_a_save_that_goes_on_is_told_with_its_size_and_speed(tmp_path):
     goes_on = Saving(str(tmp_path / "model.pt"), 8.0, where=LINE, expected=8 << 20)
     one = msgspec.structs.replace(process(ended=None, saving=[goes_on]), alive=True)
 
-    (seen,) = looked_at([one], 0.0)
+    (seen,) = with_checkpoints([one], 0.0)
     told = activities(Case(Evidence(Run("run"), recording=[seen])))[-1]
 
     assert told.live

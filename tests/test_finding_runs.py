@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from unstuck.probes import tree
+from unstuck.probes import processes
 
 TRAINING = "import torch, sys, time; print(flush=True); time.sleep(60)"
 NOTEBOOK = f"""
@@ -29,9 +29,9 @@ def test_what_a_program_with_torch_in_memory_starts_by_a_command_is_a_run_by_its
     try:
         training, forked = (int(word) for word in notebook.stdout.readline().split())
 
-        assert tree.run_of(training) == [training]
-        assert set(tree.run_of(forked)) >= {notebook.pid, forked}
-        listed = [set(run) for run in tree.all_runs()]
+        assert processes.run_of(training) == [training]
+        assert set(processes.run_of(forked)) >= {notebook.pid, forked}
+        listed = [set(run) for run in processes.all_runs()]
         assert {training} in listed
         assert {notebook.pid, forked} in listed
     finally:

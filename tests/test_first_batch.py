@@ -13,7 +13,7 @@ from unstuck.evidence import Evidence, Host, Memory, Run, Sample
 from unstuck.evidence.basics import Place, Timing
 from unstuck.evidence.loader import Fetching, Loader
 from unstuck.evidence.process import Process, Progress
-from unstuck.probes.loops import NEVER, gone_over
+from unstuck.probes.source_code import NEVER, gone_over
 
 FILLING = """
 import time, torch, unstuck

@@ -29,8 +29,8 @@ from unstuck.evidence import Evidence, Exit, Run
 from unstuck.evidence.process import Process
 from unstuck.inside import format as f
 from unstuck.probes import folder as run_folder
-from unstuck.probes import last_resort, snapshots
-from unstuck.probes.loops import gone_over
+from unstuck.probes import run_history, stack_dumps
+from unstuck.probes.source_code import gone_over
 from unstuck.recordings.reader import Recording
 
 sys.path.insert(0, str(Path(__file__).parent / "fuzzing"))
@@ -349,7 +349,7 @@ def test_a_recording_can_ask_for_no_other_signal_than_those_that_are_registered(
         (tmp_path / "recordings" / f"h.1.{os.getpid()}.{started}.{ending}").touch()
     process = Process(node="h", pid=os.getpid(), parent=1, role="main", stack_signal=number)
 
-    assert last_resort.ask(process, tmp_path) == []
+    assert stack_dumps.own_stacks(process, tmp_path) == []
 
 
 def test_a_snapshot_is_not_written_through_a_link(tmp_path):
@@ -359,7 +359,7 @@ def test_a_snapshot_is_not_written_through_a_link(tmp_path):
     (run / "snapshots").symlink_to(tmp_path / "elsewhere")
 
     with pytest.raises(OSError, match="a link, which is not followed"):
-        snapshots.save(diagnose(run), run)
+        run_history.save_snapshot(diagnose(run), run)
     assert list((tmp_path / "elsewhere").iterdir()) == []
 
 

@@ -18,7 +18,7 @@ from test_rules import evidence as evidence_of
 from unstuck.diagnose import report_on
 from unstuck.evidence.finding import Finding
 from unstuck.evidence.live import Awaited, Frame, Holder, Stack
-from unstuck.probes import locks, stacks
+from unstuck.probes import stack_dumps, waits
 
 HOLD = """
 import fcntl, os, sys, time
@@ -48,7 +48,7 @@ def awaited(path: str, lock: str = "UnixFileLock") -> Awaited:
     """What this process would be told to wait for, if it asked for that lock."""
     known = {"lock_filename": f'"{path}"', "self": f"<{lock} at 0x7f>"}
     frames = [Frame("/env/site-packages/filelock/_api.py", 9, "acquire", locals=known)]
-    found = locks.awaited(Stack(os.getpid(), os.getpid(), frames=frames), None)
+    found = waits.awaited_lock(Stack(os.getpid(), os.getpid(), frames=frames), None)
     assert found is not None
     return found
 
@@ -79,9 +79,9 @@ def test_a_holder_in_another_container_sees_the_file_elsewhere_and_is_found(tmp_
 
 def test_a_lock_that_nobody_holds_has_no_holder_and_says_what_was_not_seen(tmp_path, monkeypatch):
     (tmp_path / "a.lock").touch()
-    monkeypatch.setattr(locks, "_namespace", lambda: "pid:[1]")
+    monkeypatch.setattr(waits, "_namespace", lambda: "pid:[1]")
     inside = awaited(str(tmp_path / "a.lock"))
-    monkeypatch.setattr(locks, "_file_system", lambda *_: "nfs4")
+    monkeypatch.setattr(waits, "_file_system", lambda *_: "nfs4")
     shared = awaited(str(tmp_path / "a.lock"))
 
     assert (inside.holders, inside.unseen) == ([], "processes outside of this container cannot be seen")
@@ -91,9 +91,9 @@ def test_a_lock_that_nobody_holds_has_no_holder_and_says_what_was_not_seen(tmp_p
 def test_a_path_that_was_cut_off_is_asked_for_again_and_else_not_told(tmp_path, monkeypatch):
     whole = str(tmp_path / ("x" * 150) / "a.lock")
     shown = f"{whole[:125]}..."
-    monkeypatch.setattr(stacks, "whole_local", lambda *_: f'"{whole}"')
+    monkeypatch.setattr(stack_dumps, "whole_local", lambda *_: f'"{whole}"')
     asked = awaited(shown)
-    monkeypatch.setattr(stacks, "whole_local", lambda *_: "")
+    monkeypatch.setattr(stack_dumps, "whole_local", lambda *_: "")
     silent = awaited(shown)
 
     assert asked.name == whole

@@ -14,7 +14,7 @@ import pytest
 from stuck import wait_for
 from unstuck.evidence.process import Process
 from unstuck.inside import format as f
-from unstuck.probes import kernel, last_resort, look, processes
+from unstuck.probes import kernel, look, processes, stack_dumps
 from unstuck.recordings.facts import Facts
 from unstuck.recordings.reader import Recording
 
@@ -142,7 +142,7 @@ def answering(tmp_path):
 
 
 def test_where_ptrace_is_refused_a_recorded_process_gives_its_stacks_itself(tmp_path, answering):
-    found = last_resort.ask(answering, tmp_path)
+    found = stack_dumps.own_stacks(answering, tmp_path)
 
     assert [one.is_main for one in found] == [True]
     assert [frame.function for frame in found[0].frames] == ["rest", "<module>"]
@@ -153,13 +153,13 @@ def test_a_recording_of_its_child_is_not_taken_for_its_own(tmp_path, answering):
     for number in range(20):
         (tmp_path / "recordings" / f"node.{answering.pid}.{70000 + number}.77.rec").touch()
 
-    assert last_resort.ask(answering, tmp_path)
+    assert stack_dumps.own_stacks(answering, tmp_path)
 
 
 def test_it_can_be_asked_again(tmp_path, answering):
-    first = last_resort.ask(answering, tmp_path)
+    first = stack_dumps.own_stacks(answering, tmp_path)
 
-    assert last_resort.ask(answering, tmp_path) == first
+    assert stack_dumps.own_stacks(answering, tmp_path) == first
 
 
 def test_nobody_is_asked_whose_pid_was_another_process_when_it_was_recorded(tmp_path, answering):
@@ -169,7 +169,7 @@ def test_nobody_is_asked_whose_pid_was_another_process_when_it_was_recorded(tmp_
     for one in (path, answers):
         one.rename(one.with_name(one.name.replace(f".{started}.", f".{int(started) - 100}.")))
 
-    assert last_resort.ask(answering, tmp_path) == []
+    assert stack_dumps.own_stacks(answering, tmp_path) == []
     time.sleep(0.2)
     (answers,) = (tmp_path / "recordings").glob("*.stacks")
     assert answers.stat().st_size == 0
@@ -184,7 +184,7 @@ def test_nobody_is_asked_who_would_die_of_the_signal(tmp_path):
             (tmp_path / "recordings" / f"{name}.{ending}").touch()
         says_so = Process(node="node", pid=process.pid, parent=1, role="main", stack_signal=signal.SIGRTMIN + 11)
 
-        found = last_resort.ask(says_so, tmp_path)
+        found = stack_dumps.own_stacks(says_so, tmp_path)
         time.sleep(0.2)
 
         assert (found, process.poll()) == ([], None)
@@ -194,5 +194,5 @@ def test_a_process_that_is_gone_or_was_never_recorded_gives_no_stacks(tmp_path, 
     os.kill(answering.pid, signal.SIGKILL)
     wait_for(lambda: kernel.stat(answering.pid).state == "Z")
 
-    assert last_resort.ask(answering, tmp_path) == []
-    assert last_resort.ask(answering, tmp_path / "nowhere") == []
+    assert stack_dumps.own_stacks(answering, tmp_path) == []
+    assert stack_dumps.own_stacks(answering, tmp_path / "nowhere") == []

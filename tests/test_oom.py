@@ -11,7 +11,7 @@ import pytest
 from unstuck.analysis.memory import Needs, kills_at, kills_at_the_end
 from unstuck.diagnose import report_on
 from unstuck.evidence import Evidence, Sample
-from unstuck.probes.journal import KEPT, _thinned
+from unstuck.probes.run_history import KEPT, _thinned
 
 HERE = Path(__file__).parent / "rules"
 OWN, ABOVE = "/sys/fs/cgroup/kubepods/pod1", "/sys/fs/cgroup/kubepods"

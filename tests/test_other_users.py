@@ -17,7 +17,7 @@ import pytest
 from stuck import needs_root, wait_for
 from unstuck.diagnose import diagnose
 from unstuck.errors import UserError
-from unstuck.probes import flight, owners, tree
+from unstuck.probes import flight_recorder, owners, processes
 
 sys.path.insert(0, str(Path(__file__).parent / "fuzzing"))
 from made_up import a_run
@@ -224,8 +224,8 @@ def test_a_run_of_two_users_is_looked_at_as_each_of_them(theirs):
     one = theirs(MAPPED, theirs.folder / "one", user=NOBODY)
     other = theirs(MAPPED, theirs.folder / "other", user=DAEMON)
 
-    found = tree.run_folder([one.pid, other.pid])
-    turned = tree.run_folder([other.pid, one.pid])
+    found = processes.run_folder([one.pid, other.pid])
+    turned = processes.run_folder([other.pid, one.pid])
 
     assert (found.folder, found.owner.uid, found.refused) == (theirs.folder / "one", NOBODY, ())
     assert (turned.folder, turned.owner.uid) == (theirs.folder / "other", DAEMON)
@@ -254,7 +254,7 @@ def test_one_user_leads_root_to_no_folder_that_only_another_can_read(theirs):
     try:
         assert handed.stdout.readline() == "ready\n"
         assert str(path) in Path(f"/proc/{handed.pid}/maps").read_text()
-        assert tree.run_folder([handed.pid]).folder is None
+        assert processes.run_folder([handed.pid]).folder is None
     finally:
         handed.kill()
         handed.wait()
@@ -281,7 +281,7 @@ while os.read(read, 64):
 def test_an_answer_of_another_user_is_read_where_it_was_put(theirs):
     rank = theirs(ANSWERS, theirs.folder / "rank")
 
-    answers = flight.ask([rank.pid])
+    answers = flight_recorder.ask([rank.pid])
 
     assert answers.refused == {}
     assert [one.operation for one in answers.told[rank.pid].collectives] == ["all_reduce"]
@@ -291,7 +291,7 @@ def test_a_descriptor_that_is_no_pipe_is_not_written_to(theirs):
     text = ANSWERS.replace("read, write = os.pipe()", "write = os.open(base + '/mine', os.O_CREAT | os.O_WRONLY)")
     rank = theirs(text.replace("while os.read(read, 64):", "while time.sleep(1) is None:"), theirs.folder / "rank")
 
-    assert flight.ask([rank.pid]) == flight.Answers()
+    assert flight_recorder.ask([rank.pid]) == flight_recorder.Answers()
     assert (theirs.folder / "rank" / "mine").read_bytes() == b""
 
 
@@ -338,9 +338,9 @@ def test_a_python_of_root_that_nobody_else_may_read_is_enough_to_look_as_another
     text = f"""
         from pathlib import Path
         from unstuck import diagnose
-        from unstuck.probes import owners, tree
+        from unstuck.probes import owners, processes
         assert diagnose.__file__.startswith({str(home)!r})
-        found = tree.Found(Path({str(theirs.folder / "run")!r}), owners.Owner({NOBODY}, {NOBODY}))
+        found = processes.RunFolder(Path({str(theirs.folder / "run")!r}), owners.Owner({NOBODY}, {NOBODY}))
         evidence = diagnose._recorded(found, [1])
         print(len(evidence.recording), evidence.unreadable)
     """

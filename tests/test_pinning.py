@@ -13,7 +13,7 @@ import pytest
 
 from unstuck.analysis.case import Case
 from unstuck.evidence import Evidence
-from unstuck.probes import host, processors
+from unstuck.probes import cgroups, machine
 from unstuck.rules.discovery import all_rules
 from unstuck.rules.engine import judge_one
 from unstuck.wording.text import in_words, numbers
@@ -67,14 +67,14 @@ def test_lists_of_processors_are_read_and_written(text):
 
 
 def test_a_process_that_is_pinned_shows_it_and_another_does_not(tmp_path):
-    could = processors.granted(os.getpid())
+    could = cgroups.granted(os.getpid())
     if len(could) < 2:
         pytest.skip("one processor is all there is")
     code = f"import os, time; os.sched_setaffinity(0, {{{min(could)}}}); print(flush=True); time.sleep(60)"
     with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE) as child:
         try:
             child.stdout.readline()
-            seen = host.with_processors(host.sample(os.getpid(), [child.pid, os.getpid()], tmp_path, 0.0), could)
+            seen = machine.with_processors(machine.sample(os.getpid(), [child.pid, os.getpid()], tmp_path, 0.0), could)
         finally:
             child.kill()
 
@@ -82,11 +82,11 @@ def test_a_process_that_is_pinned_shows_it_and_another_does_not(tmp_path):
 
 
 def test_idle_processors_count_seconds():
-    could = processors.granted(os.getpid())
-    first, begun = processors.idle(could), time.monotonic()
+    could = cgroups.granted(os.getpid())
+    first, begun = cgroups.idle(could), time.monotonic()
     time.sleep(0.2)
 
-    assert 0 <= processors.idle(could) - first <= len(could) * (time.monotonic() - begun) + 0.1
+    assert 0 <= cgroups.idle(could) - first <= len(could) * (time.monotonic() - begun) + 0.1
 
 
 def test_a_worker_on_each_processor_is_fine():

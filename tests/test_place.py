@@ -32,6 +32,12 @@ def test_where_space_cannot_be_reserved_recordings_lie_on_a_local_disk_and_are_b
     assert (folder / "recordings" / "node.1.2.3.rec").read_bytes() == b"written here"
 
 
+def test_what_counts_is_the_file_system_that_a_link_leads_to(tmp_path):
+    (tmp_path / "runs").symlink_to("/proc/self")
+
+    assert run_storage.file_system(tmp_path / "runs") == "proc"
+
+
 def test_a_place_that_cannot_be_written_says_so(tmp_path):
     (tmp_path / "file").touch()
 

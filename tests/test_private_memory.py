@@ -14,7 +14,7 @@ from unstuck.evidence import Host, Memory, Sample
 from unstuck.evidence.live import Seen
 from unstuck.evidence.process import Process
 from unstuck.inside.stages import _path
-from unstuck.probes import host
+from unstuck.probes import machine
 
 MIB = 1 << 20
 WORKER = Process(node="n", pid=2, parent=1, role="worker", opened=1.0, threads_at_fork=1)
@@ -39,7 +39,7 @@ def test_a_forked_child_holds_what_it_shares_but_little_of_it_is_private():
         os.read(reading, 1)
         os._exit(0)
     try:
-        look = host.sample(os.getpid(), [child], Path("/"), 0.0, apart=[child])
+        look = machine.sample(os.getpid(), [child], Path("/"), 0.0, apart=[child])
     finally:
         os.write(writing, b"x")
         os.waitpid(child, 0)

@@ -10,12 +10,12 @@ import pytest
 
 from stuck import wait_for
 from unstuck.demo.surroundings import Unavailable, surroundings
-from unstuck.probes import cgroups, host, kernel
+from unstuck.probes import cgroups, kernel, machine
 from unstuck.watching.handles import Pidfd
 
 
 def test_a_sample_tells_this_process_apart_by_kinds_of_memory(tmp_path):
-    sample = host.sample(os.getpid(), [os.getpid()], tmp_path, 1.5)
+    sample = machine.sample(os.getpid(), [os.getpid()], tmp_path, 1.5)
 
     (mine,) = sample.processes
     assert mine.anonymous > 1 << 20
@@ -30,7 +30,7 @@ def test_a_process_that_is_gone_is_left_out(tmp_path):
     gone = subprocess.Popen(["true"])
     gone.wait()
 
-    assert host.sample(os.getpid(), [gone.pid], tmp_path, 0.0).processes == []
+    assert machine.sample(os.getpid(), [gone.pid], tmp_path, 0.0).processes == []
 
 
 def in_its_group(pid):
@@ -77,7 +77,7 @@ def test_processors_are_those_this_process_may_use():
     allowed = os.sched_getaffinity(0)
     os.sched_setaffinity(0, {min(allowed)})
     try:
-        assert host.cpus(os.getpid()) == 1
+        assert cgroups.cpus(os.getpid()) == 1
     finally:
         os.sched_setaffinity(0, allowed)
 
@@ -120,13 +120,13 @@ def test_the_counters_of_a_cgroup_are_read_on_after_the_process_in_it_has_ended(
         with surroundings({"memory": "64M"}) as around:
             inside = subprocess.Popen([*around.outside, "sleep", "600"])
             wait_for(lambda: in_its_group(inside.pid))
-            before = host.sample(inside.pid, [], tmp_path, 0.0)
+            before = machine.sample(inside.pid, [], tmp_path, 0.0)
             inside.kill()
             wait_for(lambda: kernel.stat(inside.pid).state == "Z")  # now it is in no cgroup of its own
-            after = host.sample(inside.pid, [], tmp_path, 0.5, host.groups_in(before))
+            after = machine.sample(inside.pid, [], tmp_path, 0.5, machine.groups_in(before))
             inside.wait()
     except Unavailable as reason:
         pytest.skip(str(reason))
 
-    assert len(host.groups_in(before)) > 0
-    assert host.groups_in(after) == host.groups_in(before)
+    assert len(machine.groups_in(before)) > 0
+    assert machine.groups_in(after) == machine.groups_in(before)

@@ -23,7 +23,7 @@ from unstuck.demo.scenarios import all_scenarios
 from unstuck.diagnose import report_on
 from unstuck.evidence import Evidence
 from unstuck.evidence.live import Frame, Stack
-from unstuck.probes.sampling import RATE, parse
+from unstuck.probes.sampler import RATE, parse
 from unstuck.report import Report
 from unstuck.rules.discovery import all_rules
 from unstuck.rules.engine import judge_one

@@ -186,8 +186,8 @@ def of_lightning(pid, parent):
 def test_the_first_rank_of_lightning_has_started_the_others_and_is_told_nothing(monkeypatch):
     told = {201: {"LOCAL_RANK": "1", "NODE_RANK": "0", "WORLD_SIZE": "2"}}
     monkeypatch.setattr(roles.kernel, "environment", lambda pid: told.get(pid, {}))
-    monkeypatch.setattr(roles.tree, "is_python", lambda _: True)
-    monkeypatch.setattr(roles.tree, "is_launcher", lambda _: False)
+    monkeypatch.setattr(roles.processes, "is_python", lambda _: True)
+    monkeypatch.setattr(roles.processes, "is_launcher", lambda _: False)
 
     found = roles.assign([of_lightning(200, 1), of_lightning(201, 200)], [], [])
 

@@ -12,7 +12,7 @@ import sys
 import pytest
 
 from stuck import wait_for
-from unstuck.probes import descriptors, kernel, processes
+from unstuck.probes import kernel, processes, waits
 
 pytestmark = pytest.mark.skipif(not kernel.SYSCALLS, reason="needs the numbers of this machine's system calls")
 
@@ -30,7 +30,7 @@ def child(code, *calls, **options):
 
 
 def awaited(process, *family):
-    return descriptors.awaited(process.pid, kernel.call(process.pid), [process.pid, *family])
+    return waits.awaited(process.pid, kernel.call(process.pid), [process.pid, *family])
 
 
 def children(pid):
@@ -203,4 +203,4 @@ def test_a_process_that_is_gone_waits_for_nothing():
         process.kill()
         process.wait()
 
-        assert descriptors.awaited(process.pid, call, [process.pid]) is None
+        assert waits.awaited(process.pid, call, [process.pid]) is None

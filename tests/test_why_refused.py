@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from stuck import ROOT, TRAINING, needs_root, place_at, wait_for, without_ptrace
-from unstuck.probes import stacks
+from unstuck.probes import stack_dumps
 
 SYSTEM_PYTHON = Path("/usr/bin/python3")
 IMPORTS = f"{ROOT / 'src'}{os.pathsep}{sysconfig.get_path('purelib')}"
@@ -125,7 +125,7 @@ def test_without_a_working_py_spy_there_are_no_stacks_and_a_reason(tmp_path, mon
     monkeypatch.setattr(sys, "executable", str(python["python"]))
     monkeypatch.setenv("PATH", python["env"]["PATH"])
 
-    for dump in (stacks.dumps([1, 2])[1], stacks.native_dumps([1])[1]):
+    for dump in (stack_dumps.dumps([1, 2])[1], stack_dumps.native_dumps([1])[1]):
         assert dump.threads == []
         assert dump.refused.startswith(reason)
 

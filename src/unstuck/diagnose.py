@@ -24,7 +24,7 @@ from .evidence.finding import Symptom
 from .evidence.live import Seen, Stall
 from .evidence.process import Process
 from .evidence.trial import FAIL
-from .probes import attempts, data_files, exit_codes, flight, journal, live, owners, saved, snapshots, tree
+from .probes import flight_recorder, live_run, owners, processes, run_files, run_history
 from .probes.look import Look, Tell
 from .report import Ahead, NotChecked, Overhead, Report, RunName, Training
 from .reporting.activities import activities, meaning
@@ -67,7 +67,7 @@ def _living(folder: Path) -> int | None:
         return None
     alive = [one.pid for one in Case(evidence).mains if one.alive and one.node == os.uname().nodename]
     for pid in alive[:1]:
-        found = tree.run_folder(tree.run_of(pid)).folder
+        found = processes.run_folder(processes.run_of(pid)).folder
         if found is not None and found.exists() and found.samefile(folder):
             return pid
     return None
@@ -76,9 +76,9 @@ def _living(folder: Path) -> int | None:
 def _with_data(evidence: Evidence, folder: Path) -> Evidence:
     """What is named in a folder of another user is not opened with the rights of root."""
     if not owners.is_anothers(folder):
-        return data_files.added(evidence)
+        return run_files.with_data(evidence)
     told = f"data files that {folder} names were not read: it belongs to another user; look as that user"
-    return _left_out(evidence, told) if data_files.named(evidence) else evidence
+    return _left_out(evidence, told) if run_files.names_data(evidence) else evidence
 
 
 def _left_out(evidence: Evidence, *told: str) -> Evidence:
@@ -90,7 +90,9 @@ def _with_saved(evidence: Evidence, folder: Path) -> Evidence:
     recorded = evidence.recording or []
     owner = owners.owner_of_folder(folder) if owners.is_anothers(folder) else owners.ours()
     try:
-        found = owners.as_owner(owner, lambda: saved.looked_at(recorded, evidence.run.started), list[Process])
+        found = owners.as_owner(
+            owner, lambda: run_files.with_checkpoints(recorded, evidence.run.started), list[Process]
+        )
     except owners.Refused as error:
         told = any(one.saved or one.saving for one in recorded)
         return _left_out(evidence, *([f"checkpoints of {folder} were not looked for: {error}"] if told else []))
@@ -103,8 +105,8 @@ def _asked(folder: Path) -> Evidence:
     alive = [one.pid for one in evidence.recording or () if one.alive and one.group is not None]
     if not alive:
         return evidence
-    answers = flight.ask(alive)
-    return flight.added(gather(folder), answers)
+    answers = flight_recorder.ask(alive)
+    return flight_recorder.added(gather(folder), answers)
 
 
 def gather(folder: Path) -> Evidence:
@@ -113,10 +115,10 @@ def gather(folder: Path) -> Evidence:
 
     run = run_folder.run_of(folder)
     recorded = run_folder.recordings_of(folder, run)
-    watched = journal.look(folder)
+    watched = run_history.journals(folder)
     exits = recorded.exits + watched.exits
-    whole = exit_codes.settled(Evidence(run=run, recording=recorded.processes, exits=exits))
-    newest, earlier = attempts.split(whole.recording or [], exits)
+    whole = run_history.settled_failures(Evidence(run=run, recording=recorded.processes, exits=exits))
+    newest, earlier = run_history.split_attempts(whole.recording or [], exits)
     evidence = Evidence(
         run=run,
         recording=newest or None,
@@ -125,13 +127,13 @@ def gather(folder: Path) -> Evidence:
         host=watched.hosts or None,
         unreadable=recorded.unreadable + watched.unreadable,
     )
-    return snapshots.added(_with_saved(evidence, folder), folder)
+    return run_history.with_snapshot(_with_saved(evidence, folder), folder)
 
 
 def diagnose_live(pid: int, tell: Tell, *, seconds: float = 0.0) -> Report:
     """The verdict on a run that is going on, by any pid of it. Prepared or not: both kinds of evidence are used."""
-    pids = tree.run_of(pid)
-    found = tree.run_folder(pids)
+    pids = processes.run_of(pid)
+    found = processes.run_folder(pids)
 
     def so_far() -> Evidence:
         """What is recorded up to this moment: it goes on being written while we look."""
@@ -139,14 +141,14 @@ def diagnose_live(pid: int, tell: Tell, *, seconds: float = 0.0) -> Report:
 
     def patience(seen: Look) -> float:
         """Where something stands, but not for long enough to tell stuck from slow, only looking on can."""
-        now = live.added(so_far(), seen)
+        now = live_run.added(so_far(), seen)
         case = Case(now)
         return 0.0 if report_on(now).findings else max(needs_patience(case), gil.needs_patience(case))
 
-    seen = live.look_at(so_far(), pids, tell, patience)
-    answers = flight.ask(pids) if found.folder is not None else flight.Answers()
-    looked = _unless_known(flight.added(live.added(so_far(), seen), answers), tell)
-    return report_on(live.sampled(looked, seconds, tell) if seconds else looked)
+    seen = live_run.look_at(so_far(), pids, tell, patience)
+    answers = flight_recorder.ask(pids) if found.folder is not None else flight_recorder.Answers()
+    looked = _unless_known(flight_recorder.added(live_run.added(so_far(), seen), answers), tell)
+    return report_on(live_run.sampled(looked, seconds, tell) if seconds else looked)
 
 
 def _with_stall_of_now(evidence: Evidence) -> Evidence:
@@ -160,7 +162,7 @@ def _with_stall_of_now(evidence: Evidence) -> Evidence:
     return msgspec.structs.replace(evidence, stall=now)
 
 
-def _recorded(found: tree.Found, pids: list[int]) -> Evidence:
+def _recorded(found: processes.RunFolder, pids: list[int]) -> Evidence:
     """The run's folder as its user sees it; without one, what the kernel tells."""
     left_out = list(found.refused)
     if found.folder is not None:
@@ -173,7 +175,7 @@ def _recorded(found: tree.Found, pids: list[int]) -> Evidence:
             left_out.append(f"{folder} was not read: {error}")
         else:
             return _left_out(evidence, *left_out)
-    return _left_out(live.unrecorded(pids), *left_out)
+    return _left_out(live_run.unrecorded(pids), *left_out)
 
 
 def get_ready() -> None:
@@ -185,16 +187,16 @@ def get_ready() -> None:
 
 def diagnose_stall(folder: Path, pid: int, stall: Stall) -> Report:
     """The verdict on a recorded run whose watcher has seen it stand still."""
-    pids = tree.run_of(pid)
-    answers = flight.ask(pids)
-    evidence = flight.added(msgspec.structs.replace(gather(folder), stall=stall), answers)
-    looked = live.added(evidence, live.look_at(evidence, pids, lambda _: None))
+    pids = processes.run_of(pid)
+    answers = flight_recorder.ask(pids)
+    evidence = flight_recorder.added(msgspec.structs.replace(gather(folder), stall=stall), answers)
+    looked = live_run.added(evidence, live_run.look_at(evidence, pids, lambda _: None))
     return report_on(_unless_known(looked, lambda _: None))
 
 
 def _unless_known(evidence: Evidence, tell: Tell) -> Evidence:
     """Where no cause is known and a main thread computes without progress, what it goes through is looked at, too."""
-    return evidence if report_on(evidence).findings else live.with_rounds(evidence, tell)
+    return evidence if report_on(evidence).findings else live_run.with_rounds(evidence, tell)
 
 
 def foretold(folder: Path) -> Ahead:
@@ -207,9 +209,9 @@ def foretold(folder: Path) -> Ahead:
 def trainings(tell: Tell) -> list[Training]:
     """Every training that can be seen on this machine, and what each is doing."""
     found = []
-    for pids in tree.all_runs():
+    for pids in processes.all_runs():
         tell(f"looking at pid {pids[0]}")
-        evidence = without_secrets(live.glanced_at(pids))
+        evidence = without_secrets(live_run.glanced_at(pids))
         seen = evidence.processes
         if not seen:  # it has ended meanwhile
             continue
@@ -218,7 +220,7 @@ def trainings(tell: Tell) -> list[Training]:
         ]
         doing = doing or [f"unknown: {one.refused}" for one in seen if one.refused][:1]
         mains, workers = (sum(one.role == role for one in seen) for role in ("main", "worker"))
-        folder = tree.run_folder(pids).folder
+        folder = processes.run_folder(pids).folder
         command = " ".join(evidence.run.command)
         found.append(
             Training(pids[0], command, seen[0].age, len(seen), mains, workers, doing, str(folder) if folder else "")

@@ -14,7 +14,7 @@ from made_up import a_run
 from unstuck.diagnose import diagnose
 from unstuck.errors import UserError
 from unstuck.evidence.live import Stall
-from unstuck.probes import snapshots
+from unstuck.probes import run_history
 from unstuck.views.as_json import render
 from unstuck.views.console import console_for
 from unstuck.views.terminal import show
@@ -43,7 +43,7 @@ UNRECORDED = (
 def test_spoilt_folders_end_in_a_report_or_in_one_line(tmp_path, seed):
     folder = a_run(tmp_path / "run")
     stood = msgspec.structs.replace(diagnose(folder).evidence, stall=Stall(rank=0, pid=1000, since=3.0, seconds=9.0))
-    snapshots.save(msgspec.structs.replace(diagnose(folder), evidence=stood), folder)
+    run_history.save_snapshot(msgspec.structs.replace(diagnose(folder), evidence=stood), folder)
     good = {path: path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
     others = [path for path in good if path.suffix in (".flight", ".stacks", ".json", ".jsonl")]
     assert len(others) == 5

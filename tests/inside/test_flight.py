@@ -13,7 +13,7 @@ import pytest
 from running import TIMEOUT, Run
 
 from unstuck.inside.flight import switch_on
-from unstuck.probes import flight
+from unstuck.probes import flight_recorder
 
 pytestmark = pytest.mark.scenario  # process groups are made and waited for
 
@@ -34,9 +34,9 @@ dist.barrier()
 def refused(pid: int) -> dict[int, str]:
     """Once it can be asked; again, if the machine is too busy for an answer."""
     until = time.monotonic() + TIMEOUT
-    while flight._asked(pid) is None and time.monotonic() < until:
+    while flight_recorder._asked(pid) is None and time.monotonic() < until:
         time.sleep(0.05)
-    return flight.ask([pid]).refused and flight.ask([pid]).refused
+    return flight_recorder.ask([pid]).refused and flight_recorder.ask([pid]).refused
 
 
 def test_it_answers_while_its_main_thread_waits_for_ever(recorded: Recorded, tmp_path: Path) -> None:
@@ -60,14 +60,14 @@ def test_one_that_holds_the_interpreter_does_not_answer_and_that_is_told(recorde
     def during(pid: int) -> None:
         while not (tmp_path / "held").exists():
             time.sleep(0.02)
-        told.update({"said": list(flight.ask([pid]).refused.values())})
+        told.update({"said": list(flight_recorder.ask([pid]).refused.values())})
 
     held = "sleep = ctypes.PyDLL(None).sleep\nopen(os.path.join(os.path.dirname(__file__), 'held'), 'w').close()\n"
     held += "sleep(8)\n"  # unlike CDLL, it keeps the lock
     run = recorded(GROUP + held, during)
 
     assert run.code == 0
-    assert told == {"said": [flight.SILENT]}
+    assert told == {"said": [flight_recorder.SILENT]}
 
 
 def test_what_it_did_last_is_kept_when_it_ends_by_an_exception(recorded: Recorded) -> None:
@@ -118,7 +118,7 @@ def test_a_program_that_has_a_file_of_its_own_under_that_number_is_not_written_t
     def during(pid: int) -> None:
         while not (tmp_path / "taken").exists():
             time.sleep(0.02)
-        told.update({"asked": flight._asked(pid)})
+        told.update({"asked": flight_recorder._asked(pid)})
         (tmp_path / "asked").touch()
 
     text = """

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from unstuck.probes import processors, settings
+from unstuck.probes import cgroups, machine, machine_settings
 from unstuck.trials.doctor.environment import MISBELIEVED, notes_on, said_of
 
 CRASHING = """
@@ -33,7 +33,7 @@ if __name__ == "__main__":
 
 
 def test_the_machine_is_what_the_kernel_says(tmp_path):
-    seen = settings.look(folder=tmp_path)
+    seen = machine_settings.look(folder=tmp_path)
 
     assert seen.shm_size == os.statvfs("/dev/shm").f_blocks * os.statvfs("/dev/shm").f_frsize
     assert (seen.descriptors, seen.descriptors_most) == resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -44,7 +44,7 @@ def test_the_machine_is_what_the_kernel_says(tmp_path):
 
 
 def test_versions_are_those_of_the_interpreter_that_is_asked():
-    seen = settings.look(sys.executable)
+    seen = machine_settings.look(sys.executable)
 
     assert seen.versions["torch"] == metadata.version("torch")
     assert seen.start_method == multiprocessing.get_context().get_start_method()
@@ -56,11 +56,11 @@ def test_an_interpreter_without_libraries_has_none(tmp_path):
     bare.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -I -S "$@"\n')
     bare.chmod(0o755)
 
-    assert settings.look(str(bare)).versions == {}
+    assert machine_settings.look(str(bare)).versions == {}
 
 
 def test_an_interpreter_that_is_not_there_is_told_and_the_rest_is_known():
-    seen = settings.look("/no/such/python")
+    seen = machine_settings.look("/no/such/python")
 
     assert seen.versions == {}
     assert "/no/such/python" in seen.unreadable[0]
@@ -69,17 +69,18 @@ def test_an_interpreter_that_is_not_there_is_told_and_the_rest_is_known():
 
 def test_pinned_to_one_processor_the_others_still_show():
     code = (
-        "import os; os.sched_setaffinity(0, {min(os.sched_getaffinity(0))}); from unstuck.probes import settings; "
-        "seen = settings.look(); print(seen.processors_allowed, seen.processors_granted)"
+        "import os; os.sched_setaffinity(0, {min(os.sched_getaffinity(0))}); "
+        "from unstuck.probes import machine_settings; seen = machine_settings.look(); "
+        "print(seen.processors_allowed, seen.processors_granted)"
     )
     told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
 
-    assert told.split() == ["1", str(len(processors.granted(os.getpid())))]
+    assert told.split() == ["1", str(len(cgroups.granted(os.getpid())))]
 
 
 def test_the_file_system_is_that_of_the_innermost_mount():
-    assert settings.file_system(Path("/proc/self")) == "proc"
-    assert settings.file_system(Path("/dev/shm"), mount_only=True) == settings.file_system(Path("/dev/shm/no-such"))
+    assert machine.file_system(Path("/proc/self")) == "proc"
+    assert machine.file_system(Path("/dev/shm"), mount_only=True) == machine.file_system(Path("/dev/shm/no-such"))
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ import sys
 
 from ..errors import UserError
 from ..evidence.trial import FAIL
-from ..probes.settings import look
+from ..probes.machine_settings import look
 from ..report import Report
 from ..trials.attempt import Limits, Work, prepare
 from ..trials.cleanup import heard

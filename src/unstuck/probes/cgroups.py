@@ -1,13 +1,20 @@
-"""Memory and processor limits of a process, from cgroup v1 or v2, leaf and ancestors."""
+"""What a process may use: memory and processors, by cgroups v1 or v2, leaf and ancestors, and by its affinity."""
 
 from __future__ import annotations
 
+import os
+from collections.abc import Collection
 from pathlib import Path
 from typing import NamedTuple
 
 from ..safe_files import read_plain
+from ..wording.text import in_words, numbers
+from .kernel import TICKS
 
 LARGEST = 1 << 22  # bytes: of /proc/PID/mountinfo, on a machine with thousands of containers
+CPUSETS = "cpuset.cpus.effective", "cpuset.effective_cpus", "cpuset.cpus"  # of cgroup v2, of v1, of an older v1
+MOST = 8192  # processors that Linux can be built for
+ONLINE = Path("/sys/devices/system/cpu/online")
 UNLIMITED = 1 << 60  # v1 writes "no limit" as a huge number
 
 
@@ -45,11 +52,6 @@ def leaf(pid: int) -> str | None:
     return str(chain[0]) if chain else None
 
 
-def folders(pid: int, controller: str) -> list[Path]:
-    """Of a process for a controller, leaf first."""
-    return _chain(pid, controller)
-
-
 def processor_quota(pid: int) -> float | None:
     """Processors that cgroups grant, if they limit them."""
     found = []
@@ -60,6 +62,67 @@ def processor_quota(pid: int) -> float | None:
         if quota.isdecimal() and period.isdecimal() and int(period):
             found.append(int(quota) / int(period))
     return min(found, default=None)
+
+
+def cpus(pid: int) -> int:
+    """Processors this process may use: its affinity, and what cgroups grant."""
+    try:
+        allowed = len(os.sched_getaffinity(pid))
+    except OSError:
+        allowed = os.cpu_count() or 1
+    quota = processor_quota(pid)
+    return allowed if quota is None else max(1, min(allowed, int(quota)))
+
+
+def granted(pid: int) -> set[int]:
+    """What its cpusets leave it: no affinity can go beyond that, and any affinity may be widened to it."""
+    if _text(Path(f"/proc/{pid}/cgroup")) == _text(Path("/proc/self/cgroup")):
+        return reachable()
+    for folder in _chain(pid, "cpuset"):
+        for name in CPUSETS:
+            found = numbers(_text(folder / name))
+            if found:
+                return found
+    return numbers(_text(ONLINE)) or set(range(os.cpu_count() or 1))
+
+
+def reachable() -> set[int]:
+    """The same of this thread. The kernel takes an affinity to all processors, and leaves of it what may be had."""
+    before = os.sched_getaffinity(0)
+    try:
+        os.sched_setaffinity(0, range(MOST))
+    except OSError:
+        return before
+    try:
+        return os.sched_getaffinity(0)
+    finally:
+        os.sched_setaffinity(0, before)
+
+
+def allowed(pid: int) -> set[int]:
+    """Its affinity. Empty: it is gone."""
+    try:
+        return os.sched_getaffinity(pid)
+    except OSError:
+        return set()
+
+
+def pinned(pid: int, could: Collection[int]) -> str:
+    """Its affinity, as the kernel writes it, where it is less than it could be. A system call, no file is read."""
+    found = allowed(pid)
+    return in_words(found) if found and len(found) < len(could) else ""
+
+
+def idle(among: Collection[int]) -> float | None:
+    """Seconds for which these processors had nothing to do, all together, since the machine was started."""
+    found = 0
+    for line in _text(Path("/proc/stat")).splitlines()[1:]:
+        name, *counted = line.split()[:6]
+        if not name.startswith("cpu"):
+            break
+        if int(name[3:]) in among:
+            found += int(counted[3]) + int(counted[4])  # idle, and idle while somebody waited for a disk
+    return found / TICKS if found else None
 
 
 def _chain(pid: int, controller: str) -> list[Path]:

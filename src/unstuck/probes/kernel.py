@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import threading
 import time
 from pathlib import Path
@@ -122,6 +123,13 @@ def descriptors(pid: int) -> int | None:
     try:
         return len(os.listdir(f"/proc/{pid}/fd"))
     except OSError:
+        return None
+
+
+def descriptor_limit(pid: int) -> int | None:
+    try:
+        return resource.prlimit(pid, resource.RLIMIT_NOFILE)[0]
+    except (OSError, ValueError):
         return None
 
 

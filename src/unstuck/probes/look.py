@@ -11,7 +11,8 @@ import msgspec
 from ..analysis.stacks import is_idle_worker
 from ..evidence.live import Seen, Stack
 from ..evidence.process import Process
-from . import descriptors, kernel, last_resort, locks, owners, processes, roles, stacks, tree
+from . import kernel, owners, processes, roles, stack_dumps, waits
+from .stack_dumps import Dump
 
 APART = 1.0  # seconds between the looks
 SOON = 0.2  # the same for a glance
@@ -42,7 +43,7 @@ def look(
     """
     tell(f"looking at {len(pids)} processes")
     before = {pid: seen for pid in pids if (seen := processes.glance(pid)) is not None}
-    first = stacks.dumps([pid for pid in before if tree.is_python(pid)])
+    first = stack_dumps.dumps([pid for pid in before if processes.is_python(pid)])
     if folder is not None:
         first = _asked(first, recorded, folder)
     # Counted from here: those that have ended meanwhile keep their first glance, and are told as ended.
@@ -55,15 +56,16 @@ def look(
         time.sleep(more)
         found = _again(before, pids, first, recorded)
     tell("looking at native stacks")
-    native = stacks.native_dumps(_unclear(first))
+    native = stack_dumps.native_dumps(_unclear(first))
     deep = {pid: dump for pid, dump in native.items() if dump.threads}
     return Look(
         [_with_reason(one, {**native, **first}) for one in found.processes],
-        stacks.joined({pid: first[pid] for pid in deep}, deep) + [one for one in found.stacks if one.pid not in deep],
+        stack_dumps.joined({pid: first[pid] for pid in deep}, deep)
+        + [one for one in found.stacks if one.pid not in deep],
     )
 
 
-def _unclear(first: dict[int, stacks.Dump]) -> list[int]:
+def _unclear(first: dict[int, Dump]) -> list[int]:
     """Processes of which native stacks tell more: those that wait for a lock, whose it is only they show, or compute.
 
     So do those of one that holds the GIL: native code that waits should have let go of it. What waits in any other
@@ -73,7 +75,7 @@ def _unclear(first: dict[int, stacks.Dump]) -> list[int]:
     return [pid for pid in asked if _locked_or_busy(pid) or any(one.holds_gil for one in first[pid].threads)]
 
 
-def _rests(pid: int, dump: stacks.Dump) -> bool:
+def _rests(pid: int, dump: Dump) -> bool:
     return any(one.tid == pid and is_idle_worker(one.calls) for one in dump.threads)
 
 
@@ -82,14 +84,13 @@ def _locked_or_busy(pid: int) -> bool:
     return seen is not None and (seen.state == "R" or "futex" in kernel.wait_channel(pid))
 
 
-def _asked(dumps: dict[int, stacks.Dump], recorded: Sequence[Process], folder: Path) -> dict[int, stacks.Dump]:
+def _asked(dumps: dict[int, Dump], recorded: Sequence[Process], folder: Path) -> dict[int, Dump]:
     """Where ptrace is refused, recorded processes write their stacks themselves. It is told: they get a signal."""
-    refused = [one for one in recorded if one.pid in dumps and stacks.PTRACE in dumps[one.pid].refused]
+    refused = [one for one in recorded if one.pid in dumps and stack_dumps.PTRACE in dumps[one.pid].refused]
     answers = {one.pid: _own_stacks(one, folder) for one in refused}
     told = "{}; it was asked by a signal to write its Python stacks itself"
     return {
-        pid: stacks.Dump(answers[pid], told.format(dump.refused)) if answers.get(pid) else dump
-        for pid, dump in dumps.items()
+        pid: Dump(answers[pid], told.format(dump.refused)) if answers.get(pid) else dump for pid, dump in dumps.items()
     }
 
 
@@ -97,7 +98,10 @@ def _own_stacks(process: Process, folder: Path) -> list[Stack]:
     """Asked for by the process's own user: nobody else's signal, nobody else's file."""
     try:
         return owners.as_owner(
-            owners.owner_of(process.pid), lambda: last_resort.ask(process, folder), list[Stack], last_resort.LONGEST
+            owners.owner_of(process.pid),
+            lambda: stack_dumps.own_stacks(process, folder),
+            list[Stack],
+            stack_dumps.SIGNAL_LONGEST,
         )
     except owners.Refused:  # told as what it is without: ptrace is refused
         return []
@@ -106,29 +110,32 @@ def _own_stacks(process: Process, folder: Path) -> list[Stack]:
 def glance(pids: Sequence[int]) -> Look:
     """What they are doing, at a glance: half as thorough, and without pausing anybody who sleeps."""
     before = {pid: seen for pid in pids if (seen := processes.glance(pid)) is not None}
-    python = [pid for pid in before if tree.is_python(pid)]
-    first = stacks.dumps(python)
+    python = [pid for pid in before if processes.is_python(pid)]
+    first = stack_dumps.dumps(python)
     time.sleep(SOON)
     found = _again(before, pids, first, [])
     return Look([_with_reason(one, first) for one in found.processes], found.stacks)
 
 
 def _again(
-    before: dict[int, processes.Glance], pids: Sequence[int], first: dict[int, stacks.Dump], recorded: Sequence[Process]
+    before: dict[int, processes.Glance],
+    pids: Sequence[int],
+    first: dict[int, Dump],
+    recorded: Sequence[Process],
 ) -> Look:
     seen = processes.second_look(before, pids)
     asked = _worth_asking(seen, first)
     slept = [pid for pid in asked if _has_slept(next(one for one in seen if one.pid == pid))]
-    again = {pid: first[pid] for pid in slept} | stacks.dumps([pid for pid in asked if pid not in slept])
-    found = stacks.joined(first, again)
+    again = {pid: first[pid] for pid in slept} | stack_dumps.dumps([pid for pid in asked if pid not in slept])
+    found = stack_dumps.joined(first, again)
     named = [_with_lock(one, found, recorded) for one in roles.assign(seen, found, recorded)]
     return Look(_with_movement(named, before), found)
 
 
-def _worth_asking(seen: Sequence[Seen], first: dict[int, stacks.Dump]) -> list[int]:
+def _worth_asking(seen: Sequence[Seen], first: dict[int, Dump]) -> list[int]:
     """Those that are still there and did not keep py-spy waiting the first time."""
     alive = [one.pid for one in seen if one.pid in first and not one.ended]
-    return [pid for pid in alive if not first[pid].refused.startswith(stacks.SILENT)]
+    return [pid for pid in alive if not first[pid].refused.startswith(stack_dumps.SILENT)]
 
 
 def _has_slept(seen: Seen) -> bool:
@@ -139,11 +146,11 @@ def _has_slept(seen: Seen) -> bool:
 def _others(pids: Sequence[int]) -> list[int]:
     """Strangers at the other end of pipes that are being written to or read from now."""
     calls = [(pid, kernel.call(pid)) for pid in pids]
-    waits = [descriptors.awaited(pid, call, pids) for pid, call in calls if call.name in ("read", "write")]
-    return [one.pid for wait in waits if wait is not None for one in wait.holders if one.pid not in pids]
+    awaited = [waits.awaited(pid, call, pids) for pid, call in calls if call.name in ("read", "write")]
+    return [one.pid for wait in awaited if wait is not None for one in wait.holders if one.pid not in pids]
 
 
-def _with_reason(seen: Seen, dumps: dict[int, stacks.Dump]) -> Seen:
+def _with_reason(seen: Seen, dumps: dict[int, Dump]) -> Seen:
     dump = dumps.get(seen.pid)
     return msgspec.structs.replace(seen, refused=dump.refused) if dump is not None and dump.refused else seen
 
@@ -151,7 +158,7 @@ def _with_reason(seen: Seen, dumps: dict[int, stacks.Dump]) -> Seen:
 def _with_lock(seen: Seen, found: list[Stack], recorded: Sequence[Process]) -> Seen:
     stack = next((one for one in found if one.pid == seen.pid and one.is_main), None)
     process = next((one for one in recorded if one.pid == seen.pid), None)
-    lock = locks.awaited(stack, process) if stack is not None else None
+    lock = waits.awaited_lock(stack, process) if stack is not None else None
     return seen if lock is None else msgspec.structs.replace(seen, lock=lock)
 
 

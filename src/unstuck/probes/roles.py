@@ -8,13 +8,11 @@ import msgspec
 
 from ..evidence.live import Frame, Seen, Stack
 from ..evidence.process import Process
-from . import kernel, tree
+from . import kernel, processes
 
 WORKER_NAME = "pt_data_worker"  # torch names the threads of its workers so, from 2.6 on
 SPAWNED = ("--multiprocessing-fork", "multiprocessing.spawn", "multiprocessing.forkserver")
 BOOKKEEPERS = ("multiprocessing.resource_tracker", "multiprocessing.semaphore_tracker", "multiprocessing.forkserver")
-
-
 GROUP_THREADS = ("gloo_", "pt_gloo", "pt_nccl", "pt_mpi", "pt_ucc")  # threads of a process group, by name
 SPAWN = "torch/multiprocessing/spawn.py"
 # Rank, local rank, world size, as launchers name them.
@@ -43,9 +41,9 @@ def _role(seen: Seen, commands: dict[int, list[str]], calls: list[Frame]) -> str
         return "helper"
     if _worker_loop(calls) is not None or seen.name == WORKER_NAME:
         return "worker"
-    if not tree.is_python(seen.pid) and not calls:
+    if not processes.is_python(seen.pid) and not calls:
         return "helper"
-    if tree.is_launcher(seen.pid) or _waits_for_spawned(calls):
+    if processes.is_launcher(seen.pid) or _waits_for_spawned(calls):
         return "launcher"
     if _started_by_multiprocessing(seen, commands) and not _has_group(seen) and _spawned_rank(calls) is None:
         return "main" if kernel.environment(seen.pid).get("RANK") and not _forked(seen, commands) else "child"

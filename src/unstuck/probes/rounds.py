@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ..evidence.live import Rounds, Sampled
-from . import kernel, sampling
+from . import kernel, sampler
 
 EVERY = 0.02  # seconds between two looks at the descriptors
 SIZED = 0.5  # and at its memory
@@ -105,7 +105,7 @@ def watch(pids: Sequence[int], seconds: float) -> dict[int, Rounds]:
     thread = threading.Thread(target=poll, daemon=True)
     thread.start()
     try:
-        samples = sampling.sample(pids, seconds, lambda _: None) or []
+        samples = sampler.sample(pids, seconds, lambda _: None) or []
     finally:
         done.set()
         thread.join()

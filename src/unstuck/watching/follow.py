@@ -12,7 +12,7 @@ from ..evidence import Exit, Glance, Sample, Told
 from ..evidence.journal import Begin, End, Glanced, Gone, Heard, Line, Look
 from ..evidence.live import Frame
 from ..inside.format import RecordingName, recording_name
-from ..probes import cgroups, gpu, host, kernel, processors
+from ..probes import cgroups, kernel, machine
 from ..safe_files import append_private, read_plain, write_private
 from ..wording.text import in_words
 from . import run_storage
@@ -43,16 +43,16 @@ class Following:
         self.pid = pid
         self.now = clock.now
         self._node = os.uname().nodename
-        self.granted = processors.granted(pid)
+        self.granted = cgroups.granted(pid)
         self.journal = Journal(
             folder,
             Begin(
                 node=self._node,
                 pid=pid,
-                cpus=host.cpus(pid),
+                cpus=cgroups.cpus(pid),
                 granted=in_words(self.granted),
                 quota=cgroups.processor_quota(pid),
-                descriptor_limit=host.descriptor_limit(pid),
+                descriptor_limit=kernel.descriptor_limit(pid),
                 cgroup=cgroups.leaf(pid),
             ),
         )
@@ -63,7 +63,7 @@ class Following:
         self.last: Sample | None = None
         self._ticks = 0
         self._apart_at, self._apart_took, self._apart_asked = 0.0, 0.0, 0
-        self._gpus = gpu.Watched()
+        self._gpus = machine.WatchedGpus()
         self.mains: list[int] = []  # whose main threads are asked what they wait for
 
     def tick(self) -> None:
@@ -74,7 +74,7 @@ class Following:
         self._note_ended()
         if self._ticks > AT_FIRST and self._ticks % 2 == 0:
             return
-        groups = host.groups_in(self.last) if self.last is not None else []
+        groups = machine.groups_in(self.last) if self.last is not None else []
         scarce = self.last is not None and _scarce(self.last)
         closely = self._ticks % CLOSELY_EVERY[self._ticks > AT_FIRST and not scarce] == 1
         pids = [name.pid for name in self._handles]
@@ -82,10 +82,10 @@ class Following:
         times = SELDOM if scarce or self._apart_asked <= OFTEN else RARELY
         apart = others[:APART] if self.now() >= self._apart_at + times * self._apart_took else []
         begun = time.thread_time()
-        self.last = host.sample(self.pid, pids, self.folder, self.now(), groups, closely=closely, apart=apart)
-        self.last = host.with_waits(self.last, self.mains)
+        self.last = machine.sample(self.pid, pids, self.folder, self.now(), groups, closely=closely, apart=apart)
+        self.last = machine.with_waits(self.last, self.mains)
         if closely:
-            self.last = host.with_processors(self.last, self.granted)
+            self.last = machine.with_processors(self.last, self.granted)
             self.last = msgspec.structs.replace(self.last, gpus=self._gpus.look())
         self._apart_asked += bool(apart)
         if apart:
@@ -166,7 +166,7 @@ class Following:
         self._meet_new()
         self._note_ended()
         if self.last is not None:
-            self.journal.look(host.counters_after(self.last, self.now()))
+            self.journal.look(machine.counters_after(self.last, self.now()))
         self.journal.end(round(self.now(), 3))
 
 

@@ -26,7 +26,7 @@ from ..logs.files import stamp
 from ..logs.folder import refusal
 from ..logs.quiet import Output
 from ..logs.settings import Settings
-from ..probes import kernel, tree
+from ..probes import kernel, processes
 from ..wording.printable import quoted
 from . import run_storage
 from .command import ENDING, WAITED, Child, ended, exit_code, hold_signals
@@ -133,7 +133,7 @@ def around() -> str | None:
     """The folder of an `unstuck run` that this one runs under, and that watches still: one recording is enough."""
     folder, watcher = (os.environ.get(name, "") for name in (run_folder.FOLDER, run_folder.WATCHER_PID))
     # The variables may have outlived that run, in a terminal multiplexer say, and the pid may be anybody's by now.
-    known = bool(folder) and watcher.isdigit() and tree.is_ours(int(watcher))
+    known = bool(folder) and watcher.isdigit() and processes.is_ours(int(watcher))
     seen = kernel.stat(int(watcher)) if known else None
     # The watcher stands beside the command, or is its parent.
     under = seen is not None and (descends(os.getpid(), seen.parent) or descends(os.getpid(), int(watcher)))

@@ -17,6 +17,7 @@ from ..evidence import Run
 from ..inside import run_folder
 from ..inside.format import MAIN_LAYOUT
 from ..inside.redaction import redacted_arguments
+from ..probes.machine import file_system
 from ..safe_files import PRIVATE_FILE, read_plain, write_private
 
 # File systems on which reserved space is there when it is written to. Elsewhere a full disk would kill with SIGBUS.
@@ -174,18 +175,6 @@ def bring_home(recordings: Path, folder: Path) -> None:
     for path in recordings.iterdir() if recordings != home else ():
         if path.suffix in (".rec", ".stacks", ".flight") or path.name.startswith("unrecorded-"):
             write_private(home / path.name, read_plain(path))
-
-
-def file_system(folder: Path) -> str:
-    """Type of the file system a folder lies on, by the longest mount point above it."""
-    best, kind = "", ""
-    for line in Path("/proc/self/mountinfo").read_text(errors="surrogateescape").splitlines():
-        before, _, after = line.partition(" - ")
-        point = before.split()[4]
-        inside = point == "/" or folder == Path(point) or Path(point) in folder.parents
-        if inside and len(point) >= len(best):
-            best, kind = point, after.split()[0]
-    return kind
 
 
 def _on_a_local_disk(folder: Path) -> Path:

@@ -15,7 +15,7 @@ from typing import IO
 
 from ..evidence import Glance
 from ..inside.format import Kind
-from ..probes import stacks
+from ..probes import stack_dumps
 from .follow import Journal
 from .stall_clock import DOING, Rank, StallClock
 
@@ -71,7 +71,7 @@ class Glances:
         return time.monotonic() - since / 1e9 >= max(LONG, TIMES * (usual or 0.0))
 
     def _look(self, now: float, pid: int, rank: Rank, blocked: str) -> None:
-        program = stacks.py_spy()
+        program = stack_dumps.py_spy()
         if program is None:
             self._taken = MOST
             return
@@ -89,7 +89,7 @@ class Glances:
         try:
             self._answer = os.fdopen(os.memfd_create("glance"), "w+b")
             self._looking = subprocess.Popen(
-                stacks.command(program, pid, "--nonblocking"),
+                stack_dumps.command(program, pid, "--nonblocking"),
                 stdin=subprocess.DEVNULL,
                 stdout=self._answer,
                 stderr=subprocess.DEVNULL,
@@ -107,7 +107,7 @@ class Glances:
         self._answer.seek(0)
         said = self._answer.read() if done else b""
         self.close()
-        frames = [one.frames for one in stacks.threads(said) if one.tid == self._about.pid]
+        frames = [one.frames for one in stack_dumps.threads(said) if one.tid == self._about.pid]
         if frames:
             self._journal.glance(self._about, frames[0])
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from ..evidence.live import Stall
 from ..inside import format as f
 from ..inside.format import Kind, RecordingName, recording_name
-from ..probes import kernel, tree
+from ..probes import kernel, processes
 from .boards import Board
 
 LEAST = 10.0  # seconds: less is everyday life of a training
@@ -177,7 +177,7 @@ class LivenessClock:
         self._used = used
 
     def _family(self) -> list[int]:
-        return tree.Tree().below(self._pid)
+        return processes.Tree().below(self._pid)
 
     def _used_by(self, pid: int) -> tuple[float, tuple[int, int]] | None:
         """By its main thread: loggers and heartbeats have threads of their own, and live on in a run that hangs."""

@@ -254,7 +254,7 @@ def main(folder: Path, pid: int, stall: Stall, due: float) -> int:
     # Not in the watcher itself: all rules and numpy come with it.
     from ..diagnose import diagnose_stall, get_ready
     from ..errors import UserError
-    from ..probes import snapshots
+    from ..probes.run_history import save_snapshot
 
     get_ready()
     time.sleep(max(due - time.monotonic(), 0.0))
@@ -264,7 +264,7 @@ def main(folder: Path, pid: int, stall: Stall, due: float) -> int:
         return 2
     sys.stdout.buffer.write(msgspec.json.encode(report))
     try:
-        snapshots.save(report, folder)
+        save_snapshot(report, folder)
     except OSError as error:
         print(f"unstuck: the look at the stall could not be kept in {folder} ({error.strerror})", file=sys.stderr)
     return 0

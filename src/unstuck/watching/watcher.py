@@ -17,7 +17,7 @@ from ..logs.folder import LogFolder
 from ..logs.line import Line
 from ..logs.settings import Settings
 from ..logs.writer import Logs
-from ..probes import kernel, tree
+from ..probes import kernel, processes
 from ..report import Report, encoded
 from ..safe_files import write_private
 from . import run_storage
@@ -199,7 +199,8 @@ class Parts:
 
     def _stop(self) -> Stopping:
         """Only what descends from the command, by pid and start time."""
-        below = [(pid, seen.started) for pid in tree.Tree().below(self._pid) if (seen := kernel.stat(pid)) is not None]
+        family = processes.Tree().below(self._pid)
+        below = [(pid, seen.started) for pid in family if (seen := kernel.stat(pid)) is not None]
         started = self._started.started if self._started is not None else 0
         self.following.heard(signal.SIGTERM, os.getpid(), 0)
         return Stopping((self._pid, started), {*self.following.descended, *below})

@@ -24,7 +24,8 @@ from ...evidence.trial import (
     Settings,
     processors,
 )
-from ...probes import blocked, kernel
+from ...probes import kernel
+from ...probes.waits import blocked_at
 from ...wording.text import duration, many, percent, size
 from ..attempt import Limits, Outcome
 
@@ -79,7 +80,7 @@ class Looks:
             return
         if facts.get("variant") != ALONE:
             return
-        waits = blocked.waits(facts["pid"])
+        waits = blocked_at(facts["pid"])
         seen = kernel.stat(facts["pid"])
         self.found[waits or ("page fault" if seen is not None and seen.state == "D" else PROCESSOR)] += 1
 

@@ -14,7 +14,7 @@ from ..analysis.endless_loops import FIRST, in_question, longer
 from ..analysis.standstill import descendants
 from ..evidence import Evidence, Host, Run
 from ..inside.redaction import redacted_arguments
-from . import cgroups, gpu, host, kernel, owners, rounds, sampling
+from . import cgroups, kernel, machine, owners, rounds, sampler
 from .look import Look, Patience, Tell, glance, look
 
 PATIENCE = 5.0  # seconds for a disk to say how much room it has
@@ -29,25 +29,25 @@ def unrecorded(pids: Sequence[int]) -> Evidence:
     node = os.uname().nodename
     command = redacted_arguments(kernel.command(top))
     run = Run(id=f"pid {top}", command=command, started=time.time() - age, host=node, pid=top)
-    sample = host.sample(top, pids, Path("/proc", str(top), "cwd"), age, disk=_asked_by_owner(top))
-    machine = Host(
+    sample = machine.sample(top, pids, Path("/proc", str(top), "cwd"), age, disk=_asked_by_owner(top))
+    here = Host(
         node=node,
-        cpus=host.cpus(top),
-        descriptor_limit=host.descriptor_limit(top),
+        cpus=cgroups.cpus(top),
+        descriptor_limit=kernel.descriptor_limit(top),
         cgroup=cgroups.leaf(top),
         samples=[sample],
         processes_alive=True,
     )
-    return Evidence(run=run, host=[machine])
+    return Evidence(run=run, host=[here])
 
 
-def _asked_by_owner(pid: int) -> host.Disk:
+def _asked_by_owner(pid: int) -> machine.Disk:
     """Its mounts are its user's: one of them may never answer."""
     owner = owners.owner_of(pid)
 
     def asked(path: str) -> tuple[int, int] | None:
         try:
-            found = owners.as_owner(owner, lambda: list(host.room_of(path) or ()), list[int], PATIENCE)
+            found = owners.as_owner(owner, lambda: list(machine.room_of(path) or ()), list[int], PATIENCE)
         except owners.Refused:
             return None
         return (found[0], found[1]) if found else None
@@ -64,17 +64,18 @@ def look_at(evidence: Evidence, pids: Sequence[int], tell: Tell, patience: Patie
 def added(evidence: Evidence, seen: Look) -> Evidence:
     at = round(time.time() - evidence.run.started, 3)
     processes, stacks = seen.processes, seen.stacks or None
-    return msgspec.structs.replace(evidence, processes=processes, stacks=stacks, gpus=gpu.look(), looked_at=at)
+    return msgspec.structs.replace(evidence, processes=processes, stacks=stacks, gpus=machine.gpus(), looked_at=at)
 
 
 def with_rounds(evidence: Evidence, tell: Tell) -> Evidence:
     """Those whose main thread computes without progress are watched for a few seconds, and longer where needed."""
-    asked = in_question(Case(evidence))
+    case = Case(evidence)
+    asked = in_question(case)
     if not asked:
         return evidence
     tell(f"looking on for {FIRST:.0f} s at what computes without progress")
     found = rounds.watch([one.pid for one in asked], FIRST)
-    more = {one.pid: longer(Case(evidence), one, found[one.pid]) for one in asked if one.pid in found}
+    more = {one.pid: longer(case, one, found[one.pid]) for one in asked if one.pid in found}
     wanted = [pid for pid, seconds in more.items() if seconds]
     if wanted:
         seconds = max(more.values())
@@ -93,5 +94,6 @@ def glanced_at(pids: Sequence[int]) -> Evidence:
 def sampled(evidence: Evidence, seconds: float, tell: Tell) -> Evidence:
     """The same with samples of where its time goes."""
     wanted = {one.pid for one in evidence.processes or () if one.role in ("main", "child", "worker") and not one.ended}
-    below = {one.pid for pid in wanted for one in descendants(Case(evidence), pid)}  # the sampler follows these itself
-    return msgspec.structs.replace(evidence, samples=sampling.sample(sorted(wanted - below), seconds, tell))
+    case = Case(evidence)
+    below = {one.pid for pid in wanted for one in descendants(case, pid)}  # the sampler follows these itself
+    return msgspec.structs.replace(evidence, samples=sampler.sample(sorted(wanted - below), seconds, tell))

@@ -1,13 +1,20 @@
-"""Whether what was saved is still there, how large it is now, and whether it has its end: looked at on this machine."""
+"""Files that a run names: its checkpoints, whether they are still there and whole, and the data it had trouble with."""
 
 from __future__ import annotations
 
+import itertools
 import os
 import stat
 import time
+from contextlib import suppress
 
 import msgspec
 
+from ..checking.crew import Crew
+from ..checking.messages import Task
+from ..checking.noting import Wish
+from ..evidence import Evidence
+from ..evidence.data import Asked, Data
 from ..evidence.process import Process, Saved, Saving
 from ..safe_files import open_plain
 
@@ -16,10 +23,17 @@ ENTRIES = 4096  # of a folder that are looked at for a file that was renamed
 TAIL = 1 << 16  # bytes at the end of a zip file in which its directory ends: that of a comment, at most
 BEGIN, END = b"PK\x03\x04", b"PK\x05\x06"
 PACKED = (b"\x1f\x8b", b"BZh", b"\xfd7zXZ", b"\x28\xb5\x2f\xfd", b"\x04\x22\x4d\x18")  # gzip, bzip2, xz, zstd, lz4
+TROUBLED = 6  # files with which there was trouble: the first of them
+SECONDS = 2.0  # a verdict is wanted soon after a crash; pyarrow alone takes half a second to be there
+SIBLINGS, LOOKED = 3, 100  # files beside each that are looked at, and among how many they are looked for
+OURS = (".py", ".pyc", ".so")
 
 
-def looked_at(processes: list[Process], started: float) -> list[Process]:
-    """The same processes, with what is on disk now. Those of other nodes are left as they are."""
+def with_checkpoints(processes: list[Process], started: float) -> list[Process]:
+    """The same processes, with what is on disk now of what they saved: whether it is there, how large, and whole.
+
+    Those of other nodes are left as they are.
+    """
     node = os.uname().nodename
     return [_looked_at(one, started) if one.node == node and (one.saved or one.saving) else one for one in processes]
 
@@ -102,3 +116,57 @@ def _is_whole(path: str, size: int, saved: int | None) -> bool | None:
 
 def _so_far(one: Saving, now: float) -> Saving:
     return msgspec.structs.replace(one, size=size_of(one.path), seconds=round(max(now - one.since, 0.0), 3))
+
+
+def with_data(evidence: Evidence) -> Evidence:
+    """With what reading the files shows that it had trouble with, as far as there is time for it."""
+    if evidence.run.host != os.uname().nodename:
+        return evidence
+    named = _here(evidence, _of_errors(evidence))
+    paths = list(dict.fromkeys([*named, *_here(evidence, _short(evidence))]))[:TROUBLED]
+    if not paths:
+        return evidence
+    with Crew(1, until=time.monotonic() + SECONDS) as crew:
+        tasks = [Task([path], Wish(decode=True)) for path in paths]
+        tasks += [Task([path], Wish(whole=False)) for path in _beside(paths)]
+        files = [one.file for one in crew.read(tasks, lambda _: None)]
+    known = [one for one in files if one.format or one.faults]
+    left = [path for path in named[:TROUBLED] if path not in {one.path for one in files}]
+    stopped = f"{left[0]} was not read to its end in {SECONDS:.0f} s: `unstuck check` reads it" if left else ""
+    data = Data(Asked(paths, decode=True), files=known, of_run=True, stopped=stopped)
+    return msgspec.structs.replace(evidence, data=data) if known or left else evidence
+
+
+def names_data(evidence: Evidence) -> bool:
+    """Whether there is anything to be read that it had trouble with."""
+    here = evidence.run.host == os.uname().nodename
+    return here and bool(_of_errors(evidence) or _short(evidence))
+
+
+def _beside(paths: list[str]) -> list[str]:
+    """Some others of the same folder and kind: their ends show what their writer usually puts there."""
+    found = dict.fromkeys(paths)
+    for path in paths:
+        folder, ending = os.path.dirname(path), os.path.splitext(path)[1]
+        with suppress(OSError), os.scandir(folder) as entries:
+            names = (one.path for one in itertools.islice(entries, LOOKED) if one.name.endswith(ending or "\0"))
+            found.update(dict.fromkeys(itertools.islice((name for name in names if name not in found), SIBLINGS)))
+    return list(found)[len(paths) :]
+
+
+def _of_errors(evidence: Evidence) -> list[str]:
+    recorded = evidence.recording or []
+    found = [error.path for one in recorded for shards in one.shards for error in shards.errors]
+    return found + [path for one in recorded for failure in one.failures for path in failure.paths]
+
+
+def _short(evidence: Evidence) -> list[str]:
+    """Files that gave fewer samples than others: that is all that a silent cut shows."""
+    found = [each for one in evidence.recording or () for shards in one.shards for each in shards.short]
+    return [each.path for each in sorted(found, key=lambda each: each.samples)]
+
+
+def _here(evidence: Evidence, names: list[str]) -> list[str]:
+    """Those that are data files of this machine."""
+    paths = [os.path.join(evidence.run.cwd, name.removeprefix("file:")) for name in dict.fromkeys(names)]
+    return [path for path in paths if os.path.isfile(path) and not path.endswith(OURS)]

@@ -1,23 +1,31 @@
-"""Stacks of every thread by py-spy: Python's own at the first look, native ones too at the second."""
+"""Stacks of every thread by py-spy: Python's own at the first look, native ones too at the second.
+
+Where ptrace is refused, a recorded process writes its own, when asked by the signal it has registered.
+"""
 
 from __future__ import annotations
 
 import os
+import re
 import shutil
+import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import NamedTuple
+from typing import IO, NamedTuple
 
 import msgspec
 
 from ..analysis.case import is_users
 from ..evidence.basics import Place
 from ..evidence.live import Frame, Stack
+from ..evidence.process import Process
 from ..inside.format import THREAD
-from . import kernel, loops, owners
+from ..safe_files import open_plain
+from . import kernel, owners, source_code
 
 PATIENCE = 8.0  # seconds for one process; it takes a quarter of one
 AT_ONCE = 4
@@ -41,6 +49,12 @@ KEPT = {
 }
 SHOWN = 128  # characters of a local variable that py-spy shows, times how often it is asked for locals
 RANKS = ("rank", "local_rank", "global_rank")  # and these of anybody's, where they are plain numbers
+# Seconds for a process to answer a signal: one that is stopped, or inside a system call that cannot be left, does not.
+SIGNAL_PATIENCE = 1.0
+SIGNAL_LONGEST = 5.0  # seconds for all of it
+LARGEST_ANSWER = 16 << 20  # bytes
+_THREAD = re.compile(r"^(?P<current>Current thread|Thread) 0x(?P<id>[0-9a-f]+)(?: \[(?P<name>.*)\])?")
+_FRAME = re.compile(r'^  File "(?P<file>.*)", line (?P<line>\d+) in (?P<function>.*)$')
 
 
 class _Local(msgspec.Struct):
@@ -251,8 +265,8 @@ def _frame(frame: _Frame, *, look: bool) -> Frame:
         native=frame.module is not None,
         locals=known,
         loops=_loops(frame) if look else {},
-        yields=look and _is_so(loops.yields, frame),
-        repeats=look and _is_so(loops.repeats, frame),
+        yields=look and _is_so(source_code.yields, frame),
+        repeats=look and _is_so(source_code.repeats, frame),
     )
 
 
@@ -260,7 +274,7 @@ def _loops(frame: _Frame) -> dict[str, str]:
     """Of the user's own code only: a library's endless loops are its own business."""
     if not _is_users(frame):
         return {}
-    return loops.gone_over(frame.filename, frame.line, {one.name: one.repr or "" for one in frame.locals or ()})
+    return source_code.gone_over(frame.filename, frame.line, {one.name: one.repr or "" for one in frame.locals or ()})
 
 
 def _is_so(asked: Callable[[str, int], bool], frame: _Frame) -> bool:
@@ -294,3 +308,68 @@ def _after(before: Stack | None, now: Stack) -> Stack:
     if before is None:
         return now
     return msgspec.structs.replace(now, before=before.frames, held_gil=before.holds_gil)
+
+
+def own_stacks(process: Process, folder: Path) -> list[Stack]:
+    """The stacks of one recorded process, by its own hand. Empty where it cannot be asked, or does not answer.
+
+    An unregistered process would die of the signal: it is sent only if the recording says registered, for this very
+    process, and the kernel says caught, at this moment. It is one of those that a recorded process registers: a damaged
+    or forged recording can ask for no other.
+    """
+    try:
+        handle = os.pidfd_open(process.pid)
+    except OSError:
+        return []
+    try:
+        seen = kernel.stat(process.pid)
+        registered = signal.SIGRTMIN <= process.stack_signal <= signal.SIGRTMAX
+        if seen is None or not registered or not _caught(process.pid, process.stack_signal):
+            return []
+        recording = next((folder / "recordings").glob(f"*.{process.pid}.{seen.started}.rec"), None)
+        if recording is None:
+            return []
+        with os.fdopen(open_plain(recording.with_suffix(".stacks")), "rb") as answer:
+            if os.fstat(answer.fileno()).st_uid != kernel.status(process.pid).uid:  # somebody else's word about it
+                return []
+            before = os.fstat(answer.fileno()).st_size
+            signal.pidfd_send_signal(handle, process.stack_signal)
+            return _written(process.pid, _answer(answer, before))
+    except OSError:
+        return []
+    finally:
+        os.close(handle)
+
+
+def _caught(pid: int, number: int) -> bool:
+    return bool(kernel.status(pid).caught >> (number - 1) & 1)
+
+
+def _answer(file: IO[bytes], before: int) -> str:
+    """What was added, once nothing more is."""
+    until = time.monotonic() + SIGNAL_PATIENCE
+    size = before
+    while time.monotonic() < until:
+        time.sleep(0.05)
+        now = os.fstat(file.fileno()).st_size
+        if now == size > before:
+            break
+        size = now
+    file.seek(before)
+    return file.read(LARGEST_ANSWER).decode("utf-8", "replace")
+
+
+def _written(pid: int, text: str) -> list[Stack]:
+    """faulthandler's format. The thread that wrote is the main one: the kernel gives it a process's signals first."""
+    found: list[Stack] = []
+    tid = 0
+    frames: list[Frame] = []
+    for line in [*text.splitlines(), "Thread 0x0"]:
+        thread, frame = _THREAD.match(line), _FRAME.match(line)
+        if thread is not None:
+            if frames:
+                found.append(Stack(pid=pid, tid=tid, frames=frames, before=frames))
+            tid, frames = pid if thread["current"] != "Thread" else int(thread["id"], 16), []
+        elif frame is not None and OURS not in frame["file"]:
+            frames.append(Frame(file=frame["file"], line=int(frame["line"]), function=frame["function"]))
+    return found

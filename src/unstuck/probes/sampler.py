@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 from ..evidence.live import Frame, Sampled
 from .look import Tell
-from .stacks import py_spy
+from .stack_dumps import py_spy
 
 RATE = 50  # samples a second: 20 ms is fine enough for what takes a tenth of the time, and costs the training little
 SPARE = 10.0  # seconds for py-spy to start and to write

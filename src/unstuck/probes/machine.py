@@ -1,29 +1,30 @@
-"""The machine as the training sees it: memory by kind, limits, kills, shared memory, descriptors, disk."""
+"""The machine as the training sees it: memory by kind, limits, kills, shared memory, descriptors, disk, GPUs."""
 
 from __future__ import annotations
 
 import os
 import re
-import resource
 from collections.abc import Callable, Collection, Iterable
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
 from ..evidence import Memory, Sample
-from . import cgroups, processors
-from .blocked import waits
-from .kernel import descriptors as count
-from .kernel import ran_and_queued, stat
+from ..evidence.live import Gpu
+from . import cgroups, kernel
+from .waits import blocked_at
 
 OF_MEMINFO = re.compile(rb"^(MemAvailable|MemTotal|Cached):\s+(\d+)", re.MULTILINE)
 OF_VMSTAT = re.compile(rb"^(oom_kill) (\d+)", re.MULTILINE)
 OF_STATUS = re.compile(rb"^(RssAnon|RssFile|RssShmem|Threads|nonvoluntary_ctxt_switches):\s+(\d+)", re.MULTILINE)
 OF_IO = re.compile(rb"^(rchar|read_bytes): (\d+)", re.MULTILINE)
+OF_PRESSURE = re.compile(rb"^(some) avg10=(\d+)", re.MULTILINE)
 OF_SMAPS = re.compile(rb"^(Private_Clean|Private_Dirty):\s+(\d+)", re.MULTILINE)
 LARGE = 256 << 20  # bytes: a worker that holds nothing but torch has less
+GPU_DRIVERS = ("/proc/driver/nvidia", "/dev/dxg")
+
 Disk = Callable[[str], tuple[int, int] | None]
-OF_PRESSURE = re.compile(rb"^(some) avg10=(\d+)", re.MULTILINE)
 
 
 def sample(
@@ -71,14 +72,17 @@ def sample(
 
 def with_waits(seen: Sample, mains: Collection[int]) -> Sample:
     """The same, and what the main threads of these are blocked at."""
-    found = [msgspec.structs.replace(one, waits=waits(one.pid)) if one.pid in mains else one for one in seen.processes]
+    found = [
+        msgspec.structs.replace(process, waits=blocked_at(process.pid)) if process.pid in mains else process
+        for process in seen.processes
+    ]
     return msgspec.structs.replace(seen, processes=found)
 
 
 def with_processors(seen: Sample, granted: Collection[int]) -> Sample:
     """The same, and where they may run, of the processors that they could be given."""
-    found = [msgspec.structs.replace(one, pinned=processors.pinned(one.pid, granted)) for one in seen.processes]
-    return msgspec.structs.replace(seen, processes=found, idle=processors.idle(granted))
+    found = [msgspec.structs.replace(one, pinned=cgroups.pinned(one.pid, granted)) for one in seen.processes]
+    return msgspec.structs.replace(seen, processes=found, idle=cgroups.idle(granted))
 
 
 def counters_after(last: Sample, at: float) -> Sample:
@@ -94,23 +98,6 @@ def groups_in(sample: Sample) -> list[str]:
     return [name for name in sample.oom_kills if name != "machine"]
 
 
-def cpus(pid: int) -> int:
-    """Processors this process may use: its affinity, and what cgroups grant."""
-    try:
-        allowed = len(os.sched_getaffinity(pid))
-    except OSError:
-        allowed = os.cpu_count() or 1
-    quota = cgroups.processor_quota(pid)
-    return allowed if quota is None else max(1, min(allowed, int(quota)))
-
-
-def descriptor_limit(pid: int) -> int | None:
-    try:
-        return resource.prlimit(pid, resource.RLIMIT_NOFILE)[0]
-    except (OSError, ValueError):
-        return None
-
-
 def _memory_of(pid: int, closely: bool, apart: bool) -> Memory | None:
     found = _fields(f"/proc/{pid}/status", OF_STATUS)
     if "RssAnon" not in found:
@@ -123,11 +110,11 @@ def _memory_of(pid: int, closely: bool, apart: bool) -> Memory | None:
     )
     if not closely:
         return seen
-    moved, used = _fields(f"/proc/{pid}/io", OF_IO), stat(pid)
-    main_cpu, queued = ran_and_queued(pid, pid)
+    moved, used = _fields(f"/proc/{pid}/io", OF_IO), kernel.stat(pid)
+    main_cpu, queued = kernel.ran_and_queued(pid, pid)
     return msgspec.structs.replace(
         seen,
-        descriptors=count(pid),
+        descriptors=kernel.descriptors(pid),
         threads=found.get("Threads"),
         own=_own(pid) if apart and seen.anonymous >= LARGE else None,
         preempted=found.get("nonvoluntary_ctxt_switches"),
@@ -172,3 +159,86 @@ def room_of(path: str) -> tuple[int, int] | None:
     except OSError:
         return None
     return disk.f_blocks * disk.f_frsize, disk.f_bavail * disk.f_frsize
+
+
+def file_system(path: Path, *, mount_only: bool = False) -> str:
+    """The kind of the mount that a path is on, the innermost. `mount_only`: only if the path is one itself."""
+    real = os.path.realpath(path)
+    best, kind = "", ""
+    for line in _mounts().splitlines():
+        before, _, after = line.partition(" - ")
+        point = before.split()[4].replace("\\040", " ")
+        inside = real == point or real.startswith(f"{point.rstrip('/')}/")
+        if inside and len(point) >= len(best):  # the last of several at one point covers the others
+            best, kind = point, after.split()[0]
+    return kind if not mount_only or best == real else ""
+
+
+def _mounts() -> str:
+    try:
+        return Path("/proc/self/mountinfo").read_text(errors="surrogateescape")
+    except OSError:
+        return ""
+
+
+class WatchedGpus:
+    """Asked again and again for as long as a run lasts: the driver is opened once, and let go if it does not answer."""
+
+    def __init__(self) -> None:
+        self._opened = any(os.path.exists(one) for one in GPU_DRIVERS)
+        self._pynvml: Any = None
+
+    def look(self) -> list[Gpu]:
+        if not self._opened:
+            return []
+        import pynvml
+
+        try:
+            if self._pynvml is None:
+                pynvml.nvmlInit()
+                self._pynvml = pynvml
+            return [_gpu(pynvml, number) for number in range(pynvml.nvmlDeviceGetCount())]
+        except pynvml.NVMLError:
+            self._opened = False
+            return []
+
+
+def gpus() -> list[Gpu] | None:
+    """Every GPU of this machine and who uses it. None: there is none, or its driver does not answer.
+
+    Written against NVML's documentation; not tried on a machine that has one.
+    """
+    if not any(os.path.exists(one) for one in GPU_DRIVERS):
+        return None
+    import pynvml  # large, and of no use where there is no driver
+
+    try:
+        pynvml.nvmlInit()
+    except pynvml.NVMLError:
+        return None
+    try:
+        return [_gpu(pynvml, number) for number in range(pynvml.nvmlDeviceGetCount())]
+    except pynvml.NVMLError:
+        return None
+    finally:
+        pynvml.nvmlShutdown()
+
+
+def _gpu(pynvml: Any, number: int) -> Gpu:
+    handle = pynvml.nvmlDeviceGetHandleByIndex(number)
+    memory = pynvml.nvmlDeviceGetMemoryInfo(handle)
+    try:
+        used = pynvml.nvmlDeviceGetUtilizationRates(handle).gpu
+    except pynvml.NVMLError:  # a slice of a shared GPU has no rate of its own
+        used = None
+    try:
+        running = pynvml.nvmlDeviceGetComputeRunningProcesses(handle)
+    except pynvml.NVMLError:
+        running = []
+    return Gpu(
+        number=number,
+        busy=None if used is None else used / 100,
+        used=int(memory.used),
+        total=int(memory.total),
+        processes={int(one.pid): int(one.usedGpuMemory or 0) for one in running},
+    )

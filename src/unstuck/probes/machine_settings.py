@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from ..evidence.trial import Settings
-from . import cgroups, host, processors
+from . import cgroups, machine
 
 LIBRARIES = (
     "torch", "torchvision", "torchaudio", "torchdata", "numpy", "mkl", "pillow", "pillow-simd", "opencv-python",
@@ -46,7 +46,7 @@ def look(python: str = sys.executable, folder: Path | None = None) -> Settings:
     """As they are for this process and for that interpreter, started in that folder."""
     place = folder or Path.cwd()
     told = _asked(python)
-    sample = host.sample(os.getpid(), [], place, 0.0, closely=False)
+    seen = machine.sample(os.getpid(), [], place, 0.0, closely=False)
     soft, hard = (_limit(one) for one in resource.getrlimit(resource.RLIMIT_NOFILE))
     kernel = os.uname()
     return Settings(
@@ -54,21 +54,21 @@ def look(python: str = sys.executable, folder: Path | None = None) -> Settings:
         kernel=kernel.release,
         machine=kernel.machine,
         container=container(),
-        shm_size=sample.shm_size,
-        shm_free=sample.shm_free,
-        shm_kind=file_system(Path("/dev/shm"), mount_only=True),
+        shm_size=seen.shm_size,
+        shm_free=seen.shm_free,
+        shm_kind=machine.file_system(Path("/dev/shm"), mount_only=True),
         folder=str(place),
-        folder_kind=file_system(place),
-        folder_free=sample.disk_free,
+        folder_kind=machine.file_system(place),
+        folder_free=seen.disk_free,
         descriptors=soft,
         descriptors_most=hard,
-        memory=sample.total or None,
-        memory_available=sample.available or None,
-        memory_limit=sample.limit,
-        memory_used=sample.used,
+        memory=seen.total or None,
+        memory_available=seen.available or None,
+        memory_limit=seen.limit,
+        memory_used=seen.used,
         processors=os.cpu_count(),
-        processors_allowed=len(processors.allowed(os.getpid())) or None,
-        processors_granted=len(processors.granted(os.getpid())),
+        processors_allowed=len(cgroups.allowed(os.getpid())) or None,
+        processors_granted=len(cgroups.granted(os.getpid())),
         processors_quota=cgroups.processor_quota(os.getpid()),
         sharing_strategy="file_descriptor",  # torch's own on Linux, whatever the environment says
         max_map_count=_number(Path("/proc/sys/vm/max_map_count")),
@@ -105,19 +105,6 @@ def container() -> str:
     known = (("kubepods", "kubernetes"), ("docker", "docker"), ("libpod", "podman"), ("lxc", "lxc"))
     found = next((name for word, name in known if word in groups), "")
     return found or ("container" if "container=" in _text(Path("/proc/1/environ")) else "")
-
-
-def file_system(path: Path, *, mount_only: bool = False) -> str:
-    """The kind of the mount that a path is on, the innermost. `mount_only`: only if the path is one itself."""
-    real = os.path.realpath(path)
-    best, kind = "", ""
-    for line in _text(Path("/proc/self/mountinfo")).splitlines():
-        before, _, after = line.partition(" - ")
-        point = before.split()[4].replace("\\040", " ")
-        inside = real == point or real.startswith(f"{point.rstrip('/')}/")
-        if inside and len(point) >= len(best):  # the last of several at one point covers the others
-            best, kind = point, after.split()[0]
-    return kind if not mount_only or best == real else ""
 
 
 def _limit(value: int) -> int | None:
