@@ -17,6 +17,10 @@ ROOT = Path(__file__).parents[1]
 SRC = ROOT / "src" / "unstuck"
 LONGEST, LONGEST_RULE = 600, 300
 VAGUE = {"utils", "common", "helpers", "base", "manager"}
+# Folders whose files are named after what they adapt, judge or read: these names are elsewhere, too, as they should be.
+PARALLEL = ("inside/adapters", "rules", "checking/formats")
+# Names that modules of several rooms have where that says nothing: whoever looks for one finds another. Only lower it.
+SHARED_NAMES = 53
 
 # Who may import whom: by folder, or file, directly below src/unstuck. A folder may always import itself.
 # "" is the package's own __init__, where the version stands. What EVERYBODY may import imports nothing of ours, but for
@@ -246,6 +250,21 @@ def test_no_file_is_longer_than_it_may_be() -> None:
 def test_no_module_has_a_name_that_says_nothing() -> None:
     files = [path.relative_to(ROOT) for folder in ("src", "tests", "benchmarks") for path in sources(ROOT / folder)]
     assert [str(path) for path in files if VAGUE & {path.stem, *path.parts[:-1]}] == []
+
+
+def shared_names() -> dict[str, list[str]]:
+    """Names of modules that are there more than once, with all of these modules."""
+    homes: dict[str, list[str]] = {}
+    for path in sources():
+        where = path.relative_to(SRC)
+        if not path.stem.startswith("__") and not any(where.is_relative_to(folder) for folder in PARALLEL):
+            homes.setdefault(path.stem, []).append(name_of(path))
+    return {name: modules for name, modules in homes.items() if len(modules) > 1}
+
+
+def test_fewer_and_fewer_modules_share_a_name() -> None:
+    shared = shared_names()
+    assert len(shared) <= SHARED_NAMES, shared
 
 
 def test_every_module_says_what_it_holds() -> None:
