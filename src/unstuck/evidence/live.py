@@ -76,7 +76,6 @@ class Task(msgspec.Struct, frozen=True, omit_defaults=True):
     page_ins: int = 0  # pages of mapped files that it had to wait for
     fetched: int = 0  # bytes that came from storage for it, by whatever way
     still: float | None = None  # for how long it has not run at all; None where the kernel does not tell
-    kernel: list[str] = []
 
 
 class Sampled(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -163,12 +163,6 @@ def memory(pid: int, address: int, size: int) -> bytes:
         return b""
 
 
-def kernel_stack(pid: int, tid: int | None = None) -> list[str]:
-    """Functions of the kernel it stands in, innermost first. Only root may read them."""
-    lines = _text(pid, tid, "stack").splitlines()
-    return [line.partition("] ")[2].partition("+")[0] for line in lines][:12]
-
-
 def ran_at(pid: int, tid: int | None = None) -> float | None:
     """When it last ran, in seconds on its processor's clock. None where the kernel keeps that to itself."""
     for line in _text(pid, tid, "sched").splitlines():

@@ -76,7 +76,7 @@ def _top(tree: Tree, pid: int) -> int:
     for one in tree.above(pid):
         if is_ours(one):
             break
-        if is_launcher(one) or (is_training(one) and _is_part_of(top, one)):
+        if is_launcher(one) or (kernel.maps_torch(one) and _is_part_of(top, one)):
             top = one
     return top
 
@@ -90,7 +90,7 @@ def _is_part_of(pid: int, other: int) -> bool:
 def all_runs() -> list[list[int]]:
     """Every training that this user can see, each as its processes, the topmost first."""
     tree = Tree()
-    trainings = {pid for pid in tree.parent if is_python(pid) and not is_ours(pid) and is_training(pid)}
+    trainings = {pid for pid in tree.parent if is_python(pid) and not is_ours(pid) and kernel.maps_torch(pid)}
     tops = sorted({_top(tree, pid) for pid in trainings})
     return [[one for one in tree.below(top) if not is_ours(one) and _nearest(tree, one, tops) == top] for top in tops]
 
@@ -102,11 +102,6 @@ def _nearest(tree: Tree, pid: int, tops: list[int]) -> int | None:
 def is_python(pid: int) -> bool:
     program = kernel.program(pid) or (kernel.command(pid) or [""])[0]
     return os.path.basename(program).startswith(("python", "pypy"))
-
-
-def is_training(pid: int) -> bool:
-    """torch is in its memory; it is not one of ours."""
-    return kernel.maps_torch(pid)
 
 
 def is_launcher(pid: int) -> bool:
@@ -272,7 +267,6 @@ def _task(pid: int, tid: int, before: Glance, after: Glance, family: Sequence[in
         page_ins=now_used.page_ins - used.page_ins,
         fetched=now_used.fetched - used.fetched,
         still=_still(pid, tid, now),
-        kernel=kernel.kernel_stack(pid, tid),
     )
 
 
