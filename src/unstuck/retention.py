@@ -34,7 +34,6 @@ OURS = {
     "logs": ("train_*.log", "debug_rank*.log", "output_*.log"),
     "snapshots": ("*.json", "*.half"),
 }  # fmt: skip
-ELSEWHERE = "recordings-*.at"
 
 
 def forget_aloud(base: Path, kind: str, but: Path, say: Callable[[str], None]) -> None:

@@ -1,1 +1,1 @@
-"""Look at what exists: one file per section of Evidence."""
+"""Look at what is there: processes and their stacks, the machine, files, and what the watchers of a run left."""

@@ -66,18 +66,14 @@ def processor_quota(pid: int) -> float | None:
 
 def cpus(pid: int) -> int:
     """Processors this process may use: its affinity, and what cgroups grant."""
-    try:
-        allowed = len(os.sched_getaffinity(pid))
-    except OSError:
-        allowed = os.cpu_count() or 1
-    quota = processor_quota(pid)
-    return allowed if quota is None else max(1, min(allowed, int(quota)))
+    most, quota = len(allowed(pid)) or os.cpu_count() or 1, processor_quota(pid)
+    return most if quota is None else max(1, min(most, int(quota)))
 
 
 def granted(pid: int) -> set[int]:
     """What its cpusets leave it: no affinity can go beyond that, and any affinity may be widened to it."""
     if _text(Path(f"/proc/{pid}/cgroup")) == _text(Path("/proc/self/cgroup")):
-        return reachable()
+        return _reachable()
     for folder in _chain(pid, "cpuset"):
         for name in CPUSETS:
             found = numbers(_text(folder / name))
@@ -86,7 +82,7 @@ def granted(pid: int) -> set[int]:
     return numbers(_text(ONLINE)) or set(range(os.cpu_count() or 1))
 
 
-def reachable() -> set[int]:
+def _reachable() -> set[int]:
     """The same of this thread. The kernel takes an affinity to all processors, and leaves of it what may be had."""
     before = os.sched_getaffinity(0)
     try:

@@ -1,1 +1,1 @@
-"""Follows a live run from outside."""
+"""The parent of a recorded command, and the watcher beside it, which follows the run from outside."""

@@ -72,7 +72,7 @@ def run_recorded(
     """
     _take_numbers_of_closed_streams()
     folder, recordings = _fenced(base, lambda: run_storage.make(base, command))
-    output = quiet_output(folder / "logs") if settings.quiet else None
+    output = _quiet_output(folder / "logs") if settings.quiet else None
     path = None if output is None else output.path
     watcher = _fenced(base, lambda: Watcher(folder, recordings, teller, options, settings, path))
     blocked = hold_signals()
@@ -160,7 +160,7 @@ def _is_anywhere(name: str) -> bool:
     return os.sep in name or any(os.path.isfile(os.path.join(folder, name)) for folder in folders)
 
 
-def quiet_output(folder: Path) -> Output | None:
+def _quiet_output(folder: Path) -> Output | None:
     """None, and a clear line: the output stays on the console, where it is not lost."""
     path = folder / f"output_{stamp(time.time())}.log"
     try:
