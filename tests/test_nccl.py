@@ -20,7 +20,7 @@ from unprepared import reports, started
 from unstuck.demo.scenarios import Scenario, run_in_passing
 from unstuck.demo.surroundings import Unavailable
 
-STAND_IN = SCENARIOS["ddp-uneven-batches"].path.parent / "nccl"
+STAND_IN = SCENARIOS["ddp-uneven-batches"].path.parents[1] / "nccl"
 # What NCCL does otherwise than gloo, or the stand-in cannot do as NCCL.
 NOT_THERE = {
     "collective-shape-mismatch": "gloo, which carries the stand-in's data, aborts at unequal sizes; NCCL hangs",

@@ -19,6 +19,7 @@ from .surroundings import surroundings
 
 PACKAGED = Path(__file__).parents[1] / "scenarios"
 IN_CHECKOUT = Path(__file__).parents[3] / "scenarios"
+STAND_IN = "nccl"  # a folder beside them, of a library that scenarios are run with
 LIMIT = 240.0  # seconds: none of them takes a fifth of that on a slow machine
 CORE = " (core)"
 
@@ -56,7 +57,11 @@ class Outcome(NamedTuple):
 
 def all_scenarios() -> dict[str, Scenario]:
     folder = PACKAGED if PACKAGED.is_dir() else IN_CHECKOUT
-    return {one.name: one for path in sorted(folder.glob("*.py")) if (one := _head_of(path))}
+    return {
+        one.name: one
+        for path in sorted(folder.glob("*/*.py"))
+        if path.parent.name != STAND_IN and (one := _head_of(path))
+    }
 
 
 def _head_of(path: Path) -> Scenario:
