@@ -86,6 +86,16 @@ class Case:
             return known[-1] if known else None
         return next((process for process in reversed(known) if process.opened <= at), known[0])
 
+    def on_node(self, node: str) -> list[Process]:
+        return self._by_node.get(node, [])
+
+    @cached_property
+    def _by_node(self) -> dict[str, list[Process]]:
+        known: dict[str, list[Process]] = {}
+        for process in self.recording or ():
+            known.setdefault(process.node, []).append(process)
+        return known
+
     @cached_property
     def mains(self) -> list[Process]:
         return [process for process in self.recording or () if process.role == "main"]

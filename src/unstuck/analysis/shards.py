@@ -179,7 +179,7 @@ def _fell(case: Case, met: list[Met]) -> Trouble | None:
                 sample = f"sample {error.key} of it" if error.key else "a sample of it"
                 return Trouble(Symptom.CRASHED, f"{sample} came without all its parts, and {error.stage} raised")
         empty = refused(case, "check_empty")
-        if empty is not None and any(one.process.pid == each.process.pid for each in met):
+        if empty is not None and any(one.process.identity == each.process.identity for each in met):
             own = empty.shards
             had = f"its {many(own.mine, 'shard')}" if own is not None and own.mine is not None else "its shards"
             return Trouble(Symptom.CRASHED, f"{one.by} was left with no sample at all of {had}")

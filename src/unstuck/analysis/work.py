@@ -36,8 +36,7 @@ class Work(NamedTuple):
 
 
 def work(case: Case, process: Process, begin: float, end: float) -> Work:
-    near = [one for one in case.recording or () if one.node == process.node]
-    family = [one for one in near if process.pid in (one.pid, one.parent)]
+    family = [one for one in case.on_node(process.node) if process.pid in (one.pid, one.parent)]
     parts = [_used(case, one, begin, end) for one in family]
     recent = end - RECENT * (end - begin)
     return Work(

@@ -261,6 +261,11 @@ class Process(msgspec.Struct, frozen=True, omit_defaults=True):
         return self.failures[-1] if self.failures else None
 
     @property
+    def identity(self) -> tuple[str, int]:
+        """Nodes and containers have equal pids. Of two processes of a node that had this pid, `opened` tells which."""
+        return self.node, self.pid
+
+    @property
     def newest_loader(self) -> Loader | None:
         """The loader that the process had to do with last."""
         return max(self.loaders, key=lambda loader: loader.now_since, default=None)

@@ -178,12 +178,12 @@ def _following(after: Phase, processes: list[Process]) -> str:
 
 
 def activities(case: Case) -> list[Activity]:
-    seen = {main.pid: (main, stack) for main, stack in mains(case)}
+    seen = {(main.node, main.pid): (main, stack) for main, stack in mains(case)}
     found = []
     for process in case.mains:
-        found += _recorded(process, case, seen.get(process.pid))
-    known = {process.pid for process in case.mains}
-    return found + [_seen(case, main, stack) for pid, (main, stack) in seen.items() if pid not in known]
+        found += _recorded(process, case, seen.get(process.identity))
+    known = {process.identity for process in case.mains}
+    return found + [_seen(case, main, stack) for identity, (main, stack) in seen.items() if identity not in known]
 
 
 def _recorded(process: Process, case: Case, seen: tuple[Seen, Stack] | None) -> list[Activity]:

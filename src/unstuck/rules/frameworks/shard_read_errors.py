@@ -110,7 +110,9 @@ def _reading(case: Case, met: list[Met]) -> Loss | None:
 def _holds_many(met: list[Met], crew: list[Process], reads: int) -> bool:
     """A file is a shard, and not one sample: few are read for many samples, or the same one for several."""
     samples = sum(max(each.samples, each.batches) for one in crew for each in one.fetching)
-    times = max(len([one for one in own if one.process.pid == own[0].process.pid]) for own in by_path(met).values())
+    times = max(
+        len([one for one in own if one.process.identity == own[0].process.identity]) for own in by_path(met).values()
+    )
     passes = max(met[0].loader.passes, 1) if met[0].loader is not None else 1
     return samples >= MANY * reads or times > passes
 

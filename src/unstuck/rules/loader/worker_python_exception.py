@@ -40,7 +40,7 @@ def check(case: Case) -> Iterator[Finding]:
     raised = [(failure, worker) for worker in case.recording or () for failure in _reached_main(case, worker)]
     for failure, worker in sorted(raised, key=lambda one: one[0].at)[:1]:
         owner = case.owner_of(worker.node, worker.pid)
-        count = len({other.pid for _, other in raised})
+        count = len({other.identity for _, other in raised})
         raiser = f"{_what(failure)} {failure.type} in DataLoader {who(worker)}"
         yield case.finding(
             worker,

@@ -47,7 +47,7 @@ STREAMS = "datasets."  # Hugging Face's, which accelerate can share out by their
 def check(case: Case) -> Iterator[Finding]:
     for process, prepared, loader in _dispatched(case):
         found = fair_waiting(case, process, loader)
-        if not found.matters or found.waited < LONG * found.steps or _crowded(case, loader):
+        if not found.matters or found.waited < LONG * found.steps or _crowded(case, process, loader):
             continue
         yield case.finding(
             process,
@@ -68,9 +68,10 @@ def _dispatched(case: Case) -> Iterator[tuple[Process, Prepared, Loader]]:
                 yield process, one, loader
 
 
-def _crowded(case: Case, loader: Loader) -> bool:
-    mine = [one for one in crowds(case) if any(use.process.pid in loader.pids for use in one.workers)]
-    return any(one.queued >= QUEUED for one in mine)
+def _crowded(case: Case, process: Process, loader: Loader) -> bool:
+    near = [crowd for crowd in crowds(case) if crowd.host.node == process.node]
+    mine = [crowd for crowd in near if any(use.process.pid in loader.pids for use in crowd.workers)]
+    return any(crowd.queued >= QUEUED for crowd in mine)
 
 
 def _batches(prepared: Prepared) -> int:

@@ -133,7 +133,7 @@ def _waits(process: Process, end: float) -> bool:
 
 
 def _is_gone(case: Case, process: Process, end: float) -> bool:
-    own = [one for one in deaths(case) if one.process.pid == process.pid]
+    own = [one for one in deaths(case) if one.process.identity == process.identity]
     return any(one.how in (*BY_ITSELF, FINISHED) and one.at <= end for one in own)
 
 
