@@ -85,14 +85,14 @@ def plain(paths):
 
 
 def ours(processes):
-    from unstuck.checking.crew import Crew
-    from unstuck.checking.noting import Wish
-    from unstuck.checking.tasks import tasks
+    from unstuck.checking.data_set import tasks
+    from unstuck.checking.notes import Wish
+    from unstuck.checking.workers import Workers
 
     def way(paths, *, whole=True):
         files = {str(path): path.stat().st_size for path in paths}
-        with Crew(processes) as crew:
-            found = list(crew.read(tasks(files, set(files), Wish(), {}), lambda _: None))
+        with Workers(processes) as workers:
+            found = list(workers.read(tasks(files, set(files), Wish(), {}), lambda _: None))
         assert len(found) == len(paths)
         assert not whole or not any(one.file.faults for one in found), "the benchmark's own data is called bad"
 

@@ -12,8 +12,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from test_data_rules import checked, file, found
-from unstuck.checking.noting import Wish
-from unstuck.checking.one import check
+from unstuck.checking.check import check
+from unstuck.checking.notes import Wish
 from unstuck.evidence.data import Texts
 
 

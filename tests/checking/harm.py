@@ -6,8 +6,8 @@ import random
 from collections.abc import Iterator
 from pathlib import Path
 
-from unstuck.checking.noting import Wish
-from unstuck.checking.one import check
+from unstuck.checking.check import check
+from unstuck.checking.notes import Wish
 from unstuck.evidence.data import DataFile
 
 

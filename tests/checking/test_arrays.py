@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from harm import cuts, flips, garbled, kinds, seen
 
-from unstuck.checking.formats import npy
-from unstuck.checking.noting import Wish
+from unstuck.checking.formats.arrays import NPY
+from unstuck.checking.notes import Wish
 
 RANDOM = np.random.default_rng(0)
 ARRAYS = {
@@ -59,7 +59,7 @@ def test_a_whole_array_has_no_fault(name, tmp_path):
 
     assert (file.format, file.faults) == ("npy", [])
     assert file.members == (3 if name == "several" else 1)
-    assert npy.decoded(memoryview(HEALTHY[name])) == ""
+    assert NPY.decoded(memoryview(HEALTHY[name])) == ""
 
 
 @pytest.mark.scenario
@@ -69,7 +69,7 @@ def test_every_cut_of_an_array_is_reported(name, tmp_path):
     for short in cuts(data, min(40, len(data) - 80)):
         assert kinds(tmp_path, "a.npy", short) == ["cut" if short.startswith(b"\x93NUMPY") else "damaged"]
         assert kinds(tmp_path, "a.npy", short, Wish(whole=False)) != []
-        assert npy.decoded(short) != ""
+        assert NPY.decoded(short) != ""
 
 
 @pytest.mark.scenario

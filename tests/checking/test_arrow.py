@@ -12,9 +12,9 @@ import pytest
 from harm import cuts, flips, holes, kinds, seen
 from tables import GROUP, ROWS, TABLE, file, stream, verdict
 
-from unstuck.checking.noting import Wish
-from unstuck.checking.one import check
-from unstuck.checking.tables.messages import BATCH, Message, messages
+from unstuck.checking.check import check
+from unstuck.checking.formats.arrow import BATCH, Message, messages
+from unstuck.checking.notes import Wish
 
 NAME = "data-00000-of-00001.arrow"
 MORE = TABLE.append_column("kind", pa.array(["a", "b", "a"] * (ROWS // 3)).dictionary_encode()).append_column(

@@ -48,7 +48,7 @@ def readers(folder: Path) -> set[str]:
     found = set()
     for pid in filter(str.isdigit, os.listdir("/proc")):
         try:
-            ours = b"unstuck.checking.reader" in Path(f"/proc/{pid}/cmdline").read_bytes()
+            ours = b"unstuck.checking.workers" in Path(f"/proc/{pid}/cmdline").read_bytes()
             if ours and os.readlink(f"/proc/{pid}/cwd") == str(folder):
                 found.add(pid)
         except OSError:

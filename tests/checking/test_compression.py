@@ -17,10 +17,10 @@ import pyarrow as pa
 import pytest
 from harm import cuts, flips, kinds, seen
 
-from unstuck.checking import compression, inflating
+from unstuck.checking import compression
 from unstuck.checking.compression import compression_of
-from unstuck.checking.noting import Notes, Wish
-from unstuck.checking.reading import Stream
+from unstuck.checking.files import Stream
+from unstuck.checking.notes import Notes, Wish
 
 DRAW = random.Random(0)
 WORDS = ["".join(DRAW.choices("abcdefghij", k=DRAW.randrange(2, 9))) for _ in range(500)]
@@ -166,8 +166,8 @@ def test_a_bomb_is_not_read_on(kind, tmp_path, monkeypatch):
     # Then it ends there, and that is said; and nothing of it was ever large
     assert [one.kind for one in file.faults if one.kind != "cut"] == ["hostile"]
     assert file.faults[0].at < 4 << 20
-    source = inflating.Source(data, lambda _: b"")
-    assert max(map(len, inflating.pieces(kind, source))) <= inflating.PIECE
+    source = compression.Source(data, lambda _: b"")
+    assert max(map(len, compression.pieces(kind, source))) <= compression.PIECE
 
 
 def test_what_is_well_compressed_is_no_bomb(tmp_path, monkeypatch):
@@ -192,9 +192,9 @@ def test_an_error_of_the_storage_stays_one(kind):
 
 
 def test_without_a_library_it_is_said_which_one_is_needed(monkeypatch):
-    monkeypatch.setattr(inflating, "find_spec", lambda _: None)
+    monkeypatch.setattr(compression, "find_spec", lambda _: None)
 
-    with pytest.raises(inflating.Missing, match=r"zstd, needs pyarrow: pip install 'unstuck\[data\]'"):
+    with pytest.raises(compression.MissingLibrary, match=r"zstd, needs pyarrow: pip install 'unstuck\[data\]'"):
         Stream(io.BytesIO(arrow("zstd", LINES)), Notes("", 0, Wish()))
 
 
@@ -204,7 +204,7 @@ def test_a_digest_is_of_all_bytes_also_behind_damage(tmp_path):
     path = tmp_path / "a.jsonl.gz"
     path.write_bytes(bad)
 
-    from unstuck.checking.one import check
+    from unstuck.checking.check import check
 
     assert check(str(path), Wish(algorithm="crc32")).digest == f"crc32:{zlib.crc32(bad):08x}"
 

@@ -11,10 +11,9 @@ import pytest
 from harm import cuts, flips, holes, kinds, seen
 from PIL import Image, features
 
-from unstuck.checking.formats import image
-from unstuck.checking.images import structure
-from unstuck.checking.images.zeroed import zeroed
-from unstuck.checking.noting import Wish
+from unstuck.checking.formats import images
+from unstuck.checking.formats.images import IMAGE, zeroed
+from unstuck.checking.notes import Wish
 
 RANDOM = np.random.default_rng(0)
 DECODE = Wish(decode=True)
@@ -116,7 +115,7 @@ def test_a_healthy_image_has_no_fault(name, tmp_path):
     assert (file.format, file.faults, file.samples, file.decoded) == ("image", [], 1, 0)
     file = seen(tmp_path, path, data, DECODE)
     assert (file.faults, file.decoded) == ([], 1)
-    assert image.decoded(memoryview(data)) == ""
+    assert IMAGE.decoded(memoryview(data)) == ""
     assert zeroed(memoryview(data)) is None
 
 
@@ -145,7 +144,7 @@ def test_every_cut_that_pillow_refuses_is_reported_without_decoding(name, tmp_pa
         if refused(short):
             (fault,) = seen(tmp_path, path, short).faults
             assert (fault.kind, fault.lost) == ("image", 1)
-            assert image.decoded(short) != ""
+            assert IMAGE.decoded(short) != ""
 
 
 def test_every_altered_byte_of_a_png_is_found_without_decoding(tmp_path):
@@ -230,8 +229,7 @@ def test_what_pillow_takes_for_a_bomb_is_not_decoded(tmp_path):
 
 
 def test_without_pillow_the_structure_is_still_looked_at(tmp_path, monkeypatch):
-    monkeypatch.setattr(structure, "can_decode", lambda: False)
-    monkeypatch.setattr(image, "can_decode", lambda: False)
+    monkeypatch.setattr(images, "can_decode", lambda: False)
 
     assert kinds(tmp_path, "a.jpg", JPEG[:-400], DECODE) == ["image"]
     assert kinds(tmp_path, "a.png", PNG[:-4000], DECODE) == ["image"]
@@ -239,7 +237,7 @@ def test_without_pillow_the_structure_is_still_looked_at(tmp_path, monkeypatch):
 
 
 def test_an_image_that_is_too_large_to_be_held_is_unread_and_said_so(tmp_path, monkeypatch):
-    monkeypatch.setattr(image, "MOST", 1000)
+    monkeypatch.setattr(images, "MOST", 1000)
 
     file = seen(tmp_path, "a.jpg", JPEG)
 

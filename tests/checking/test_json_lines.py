@@ -9,9 +9,10 @@ import random
 import pytest
 from harm import cuts, flips, holes, kinds, seen
 
-from unstuck.checking.documents import lines, records
-from unstuck.checking.formats import json_document, jsonl, text
-from unstuck.checking.noting import Wish
+from unstuck.checking.formats import json as json_format
+from unstuck.checking.formats.json import JSON, JSONL
+from unstuck.checking.formats.text import TEXT
+from unstuck.checking.notes import Wish
 from unstuck.evidence.data import Texts
 
 DRAW = random.Random(0)
@@ -172,7 +173,7 @@ def test_a_file_of_blank_lines_holds_nothing(tmp_path):
 
 
 def test_a_line_that_is_too_long_is_not_held(tmp_path, monkeypatch):
-    monkeypatch.setattr(lines, "LONGEST", 1 << 20)
+    monkeypatch.setattr(json_format, "LONGEST_LINE", 1 << 20)
     long = b'{"text": "' + b"x" * (5 << 20) + b'"}\n'
 
     whole = seen(tmp_path, "lines.jsonl", LINES + long + LINES)
@@ -183,7 +184,7 @@ def test_a_line_that_is_too_long_is_not_held(tmp_path, monkeypatch):
 
 
 def test_a_hole_that_is_longer_than_any_line_is_a_hole(tmp_path, monkeypatch):
-    monkeypatch.setattr(lines, "LONGEST", 1 << 20)
+    monkeypatch.setattr(json_format, "LONGEST_LINE", 1 << 20)
 
     file = seen(tmp_path, "lines.jsonl", LINES + bytes(5 << 20) + LINES)
 
@@ -192,7 +193,7 @@ def test_a_hole_that_is_longer_than_any_line_is_a_hole(tmp_path, monkeypatch):
 
 
 def test_a_long_record_is_judged_without_making_objects_of_it(tmp_path, monkeypatch):
-    monkeypatch.setattr(records, "LARGE", 1 << 16)
+    monkeypatch.setattr(json_format, "LARGE_RECORD", 1 << 16)
     long = b'{"text": "' + b"x" * (1 << 18) + b'"}\n'
 
     assert kinds(tmp_path, "lines.jsonl", LINES + long + LINES) == []
@@ -202,7 +203,7 @@ def test_a_long_record_is_judged_without_making_objects_of_it(tmp_path, monkeypa
 @pytest.mark.scenario
 @pytest.mark.parametrize("end", [b"", b"\n"])
 def test_a_document_in_one_long_line_is_whole_or_cut(end, tmp_path, monkeypatch):
-    monkeypatch.setattr(lines, "LONGEST", 1 << 18)
+    monkeypatch.setattr(json_format, "LONGEST_LINE", 1 << 18)
     data = json.dumps({"images": [{"file": f'{number}.jpg"\\', "size": [1, 2]} for number in range(20_000)]}).encode()
 
     assert kinds(tmp_path, "annotations.json", data + end) == []
@@ -241,7 +242,7 @@ def test_a_document_is_judged_at_every_cut(tmp_path):
 
 @pytest.mark.scenario
 def test_a_long_document_is_judged_by_its_brackets(tmp_path, monkeypatch):
-    monkeypatch.setattr(json_document, "LONGEST", 1 << 20)
+    monkeypatch.setattr(json_format, "LONGEST_DOCUMENT", 1 << 20)
     data = json.dumps([{"file": f'{at}.jpg"[\\', "s": "}{"} for at in range(80_000)], indent=0).encode()
 
     assert kinds(tmp_path, "list.json", data) == []
@@ -268,18 +269,18 @@ def test_a_glance_sees_how_it_ends(tmp_path):
 
 
 def test_members_are_decoded_as_webdataset_would():
-    assert json_document.decoded(b'{"a": NaN, "b": "\\ud83d"}') == ""
-    assert json_document.decoded(memoryview(b'{"a": 1')) == "no JSON at its byte 7: Input data was truncated"
-    assert json_document.decoded(b"") == "no bytes where JSON should be"
-    assert text.decoded("a caption, Straße".encode()) == ""
-    assert text.decoded(b"") == ""
-    assert text.decoded("Straße".encode("latin-1")) == "no UTF-8 at its byte 4: invalid continuation byte"
-    assert text.decoded(b"a caption\0\0\0") == "zero bytes in a text, from its byte 9"
-    assert json_document.decoded(gzip.compress(b'{"a": 1}')) == ""
-    assert json_document.decoded(gzip.compress(b'{"a": ')) != ""
-    assert text.decoded(gzip.compress(b"a caption")[:-3]).startswith("the gzip data breaks off")
-    assert jsonl.decoded(LINES) == ""
-    assert jsonl.decoded(LINES[:-9]).startswith("line 120, the last, breaks off")
+    assert JSON.decoded(b'{"a": NaN, "b": "\\ud83d"}') == ""
+    assert JSON.decoded(memoryview(b'{"a": 1')) == "no JSON at its byte 7: Input data was truncated"
+    assert JSON.decoded(b"") == "no bytes where JSON should be"
+    assert TEXT.decoded("a caption, Straße".encode()) == ""
+    assert TEXT.decoded(b"") == ""
+    assert TEXT.decoded("Straße".encode("latin-1")) == "no UTF-8 at its byte 4: invalid continuation byte"
+    assert TEXT.decoded(b"a caption\0\0\0") == "zero bytes in a text, from its byte 9"
+    assert JSON.decoded(gzip.compress(b'{"a": 1}')) == ""
+    assert JSON.decoded(gzip.compress(b'{"a": ')) != ""
+    assert TEXT.decoded(gzip.compress(b"a caption")[:-3]).startswith("the gzip data breaks off")
+    assert JSONL.decoded(LINES) == ""
+    assert JSONL.decoded(LINES[:-9]).startswith("line 120, the last, breaks off")
 
 
 def test_a_text_file_is_no_data_and_its_encoding_nobodys_business(tmp_path):

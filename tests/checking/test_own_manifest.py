@@ -10,10 +10,9 @@ from pathlib import Path
 import pytest
 import shards
 
+from unstuck.checking.check import Read, check
 from unstuck.checking.manifests import Writing, is_manifest, matched, members, read, write
-from unstuck.checking.messages import Read
-from unstuck.checking.noting import Wish
-from unstuck.checking.one import check
+from unstuck.checking.notes import Wish
 from unstuck.errors import UserError
 from unstuck.evidence.data import DataFile, Listed
 
@@ -22,7 +21,7 @@ WISH = Wish(digests=True, algorithm="crc32")
 
 def seen(path: Path | str, wish: Wish = WISH, expected: bytes = b"") -> Read:
     found = check(str(path), wish, expected=expected)
-    return Read(found.file, found.digest, found.digests.tobytes())
+    return Read(found.file, found.digest, found.digests)
 
 
 @pytest.fixture

@@ -11,8 +11,8 @@ import pytest
 from harm import kinds, seen
 from tables import GROUP, ROWS, TABLE, parquet, zeroed
 
-from unstuck.checking.noting import Wish
-from unstuck.checking.one import check
+from unstuck.checking.check import check
+from unstuck.checking.notes import Wish
 
 NAME = "part-0.parquet"
 

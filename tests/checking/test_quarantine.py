@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 import shards
 
-from unstuck.checking.noting import MOST, Notes, Wish
-from unstuck.checking.one import check
+from unstuck.checking.check import check
+from unstuck.checking.notes import MOST, Notes, Wish
 from unstuck.checking.quarantine import (
     BadSample,
     bad_samples,

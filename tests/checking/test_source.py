@@ -9,9 +9,9 @@ import pytest
 import shards
 from fsspec.registry import known_implementations
 
-from unstuck.checking.noting import Wish
-from unstuck.checking.one import check
-from unstuck.checking.paths import find
+from unstuck.checking.check import check
+from unstuck.checking.files import find
+from unstuck.checking.notes import Wish
 
 
 @pytest.fixture

@@ -10,8 +10,8 @@ from harm import kinds, seen
 from PIL import Image
 from tables import ROWS, TEXT, parquet, zeroed
 
-from unstuck.checking.noting import Wish
-from unstuck.checking.tables.contents import Contents
+from unstuck.checking.formats.columns import Contents
+from unstuck.checking.notes import Wish
 
 NAME = "part-0.parquet"
 

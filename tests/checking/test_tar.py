@@ -11,8 +11,8 @@ import pytest
 import shards
 from PIL import Image
 
-from unstuck.checking.noting import Wish
-from unstuck.checking.one import check
+from unstuck.checking.check import check
+from unstuck.checking.notes import Wish
 
 
 def looked_at(path: Path, **wish: bool):

@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from unstuck.checking.noting import Notes, Wish
-from unstuck.checking.one import check
-from unstuck.checking.tars import batches, members
-from unstuck.checking.tars.samples import Samples
+from unstuck.checking.check import check
+from unstuck.checking.formats.tar import headers, members
+from unstuck.checking.formats.tar.samples import Samples
+from unstuck.checking.notes import Notes, Wish
 
 KEYS = ["a", "b", "dir/a", "dir.v1/a", "dir.v1/b", "", "dir/", "c", "d", "é"]
 PARTS = ["jpg", "JPG", "json", "cls", "seg.png", ""]
@@ -103,7 +103,7 @@ def test_an_archive_is_the_same_with_and_without(tmp_path, monkeypatch, number):
         data[draw.randrange(len(data))] ^= 0x11
         path.write_bytes(data)
     together = facts(path)
-    monkeypatch.setattr(batches, "FEW", 1 << 30)
+    monkeypatch.setattr(headers, "FEW", 1 << 30)
 
     assert together == facts(path)
 

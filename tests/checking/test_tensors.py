@@ -12,8 +12,8 @@ from safetensors import SafetensorError
 from safetensors.numpy import load as load_tensors
 from safetensors.numpy import save as save_tensors
 
-from unstuck.checking.formats import safetensors
-from unstuck.checking.noting import Wish
+from unstuck.checking.formats.arrays import SAFETENSORS
+from unstuck.checking.notes import Wish
 
 RANDOM = np.random.default_rng(0)
 TENSORS = {
@@ -30,7 +30,7 @@ def test_whole_tensors_have_no_fault(tmp_path):
 
     assert (file.format, file.faults, file.members) == ("safetensors", [], len(TENSORS))
     assert kinds(tmp_path, "a.safetensors", SAVED, Wish(whole=False)) == []
-    assert safetensors.decoded(memoryview(SAVED)) == ""
+    assert SAFETENSORS.decoded(memoryview(SAVED)) == ""
     assert kinds(tmp_path, "b.safetensors", save_tensors({})) == []
 
 
@@ -38,7 +38,7 @@ def test_every_cut_of_tensors_is_reported(tmp_path):
     for short in cuts(SAVED, 60):
         assert kinds(tmp_path, "a.safetensors", short) == ["cut"]
         assert kinds(tmp_path, "a.safetensors", short, Wish(whole=False)) == ["cut"]
-        assert safetensors.decoded(short) != ""
+        assert SAFETENSORS.decoded(short) != ""
 
 
 def test_an_altered_header_of_tensors_is_judged_as_their_reader_does(tmp_path):

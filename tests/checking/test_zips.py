@@ -12,10 +12,9 @@ import numpy as np
 import pytest
 from harm import cuts, flips, garbled, kinds, seen
 
-from unstuck.checking.formats import npz
-from unstuck.checking.noting import Wish
-from unstuck.checking.zips import directory as zip_directory
-from unstuck.checking.zips import members as zip_members
+from unstuck.checking.formats import zip as zip_format
+from unstuck.checking.formats.zip import NPZ
+from unstuck.checking.notes import Wish
 
 RANDOM = np.random.default_rng(0)
 ARRAYS = {
@@ -78,7 +77,7 @@ def test_a_whole_npz_has_no_fault(make, tmp_path):
     file = seen(tmp_path, "a.npz", make())
 
     assert (file.format, file.faults, file.members) == ("npz", [], len(ARRAYS))
-    assert npz.decoded(memoryview(make())) == ""
+    assert NPZ.decoded(memoryview(make())) == ""
     assert seen(tmp_path, "a.npz", make(), Wish(whole=False)).members == len(ARRAYS)
 
 
@@ -93,7 +92,7 @@ def test_every_cut_of_an_npz_is_reported(save, tmp_path):
         if short.startswith(b"PK\3\4"):
             assert kinds(tmp_path, "a.npz", short) == ["cut"]
             assert kinds(tmp_path, "a.npz", short, Wish(whole=False)) == ["cut"]
-            assert npz.decoded(short) != ""
+            assert NPZ.decoded(short) != ""
 
 
 @pytest.mark.scenario
@@ -154,7 +153,7 @@ def test_a_name_that_leads_outside_is_hostile(name, tmp_path):
 
 
 def test_a_bomb_in_an_npz_is_not_unpacked(tmp_path, monkeypatch):
-    monkeypatch.setattr(zip_members, "ROOM", 1 << 20)
+    monkeypatch.setattr(zip_format, "ROOM", 1 << 20)
     zeros = saved(np.zeros(8 << 20, dtype=np.uint8))
 
     (fault,) = seen(tmp_path, "a.npz", archive_of(("a.npy", zeros), how=zipfile.ZIP_DEFLATED)).faults
@@ -193,12 +192,12 @@ def test_large_archives_have_fields_of_64_bits(tmp_path):
     start, end = data.index(b"PK\1\2"), data.rindex(b"PK\5\6")
     entries, at = b"", start
     while at < end:
-        fields = list(zip_directory.ENTRY.unpack_from(data, at))
+        fields = list(zip_format.ENTRY.unpack_from(data, at))
         name = data[at + 46 : at + 46 + fields[10]]
         extra = struct.pack("<2H3Q", 1, 24, fields[9], fields[8], fields[16])
         fields[8] = fields[9] = fields[16] = 0xFFFFFFFF
         fields[11] = len(extra)
-        entries += zip_directory.ENTRY.pack(*fields) + name + extra
+        entries += zip_format.ENTRY.pack(*fields) + name + extra
         at += 46 + len(name)
     wide = struct.pack("<4sQ2H2L4Q", b"PK\6\6", 44, 45, 45, 0, 0, 2, 2, len(entries), start)
     locator = struct.pack("<4sLQL", b"PK\6\7", 0, start + len(entries), 1)

@@ -1,4 +1,4 @@
-"""A Ray cluster in the place of a crew: the same tasks, the same answers, on whatever node is free."""
+"""A Ray cluster in the place of workers of this machine: the same tasks, the same answers, on whatever node is free."""
 
 from __future__ import annotations
 
@@ -11,18 +11,19 @@ from types import TracebackType
 from msgspec.structs import replace
 
 from ..errors import UserError
+from .check import Read
 from .errands.driver import GRACE, JOINING, Driver
 from .errands.joining import place
 from .errands.words import Brought, Errand, Joined
-from .messages import Read, Task
-from .source import is_address
+from .files import is_address
+from .workers import Task
 
 AHEAD = 2  # tasks for each processor: one that is read, and one that waits
 PATIENCE = 60.0  # seconds until a processor is free
 
 
 class Cluster:
-    """`with Cluster("ray://head:10001") as cluster: for read in cluster.read(tasks, moved): …`, as with a `Crew`.
+    """`with Cluster("ray://head:10001") as cluster: for read in cluster.read(tasks, moved): …`, as with `Workers`.
 
     A cluster that was there stays; one that had to be started ends with the `with`. Raises UserError.
     """

@@ -16,9 +16,8 @@ from ..analysis.data_files import archive_series
 from ..evidence.data import Data, DataFile, Fault, Group
 from ..wording.printable import MOST as LONGEST_NAME
 from ..wording.text import many
-from . import source
-from .collecting import SINGLE
-from .replacing import may_write, replacing
+from .data_set import SINGLE
+from .files import is_address, may_write, replacing
 
 WHOLE = "*"
 START = "# unstuck quarantine"
@@ -59,7 +58,7 @@ def incomplete(data: Data) -> Iterator[str]:
 
 def place(path: str) -> str:
     """As the filters look it up: from wherever training is started."""
-    return path if source.is_address(path) else os.path.abspath(path)
+    return path if is_address(path) else os.path.abspath(path)
 
 
 def may_be_written(path: str, *, replace: bool = False) -> None:

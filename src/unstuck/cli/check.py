@@ -27,14 +27,11 @@ from typing import NamedTuple
 import msgspec
 
 from ..checking import quarantine
-from ..checking.crew import Crew
-from ..checking.data_set import Plan, Readers, check
-from ..checking.hashes import ALGORITHMS
-from ..checking.keeping import REPORT, begun, unfinished
+from ..checking.data_set import REPORT, Plan, Readers, check, new_check_folder, unfinished_check_folder
+from ..checking.files import Found, find, head_of
 from ..checking.manifests import Writing, is_manifest, matched, members, read
-from ..checking.noting import Wish
-from ..checking.paths import Found, find
-from ..checking.reading import head_of
+from ..checking.notes import ALGORITHMS, Wish
+from ..checking.workers import Workers
 from ..diagnose import report_on
 from ..errors import UserError
 from ..evidence import Evidence, Run
@@ -132,7 +129,7 @@ def _plan(arguments: argparse.Namespace) -> Plan:
         workers=arguments.workers,
         batch_tokens=arguments.batch_tokens,
     )
-    folder = (unfinished if arguments.resume else begun)(arguments.run_dir, asked, wish)
+    folder = (unfinished_check_folder if arguments.resume else new_check_folder)(arguments.run_dir, asked, wish)
     forget_aloud(arguments.run_dir, CHECK, folder, speak)
     return Plan(asked, wish, found, folder, compared.manifest, compared.listed, compared.expected, arguments.resume)
 
@@ -164,7 +161,7 @@ def _compared(path: str | None, found: Found) -> _Compared:
 
 def _readers(arguments: argparse.Namespace, files: int) -> Readers:
     if arguments.on is None:
-        return Crew(min(arguments.processes or len(os.sched_getaffinity(0)), files))
+        return Workers(min(arguments.processes or len(os.sched_getaffinity(0)), files))
     from ..checking.cluster import Cluster
 
     return Cluster(arguments.on)

@@ -10,9 +10,8 @@ from contextlib import suppress
 
 import msgspec
 
-from ..checking.crew import Crew
-from ..checking.messages import Task
-from ..checking.noting import Wish
+from ..checking.notes import Wish
+from ..checking.workers import Task, Workers
 from ..evidence import Evidence
 from ..evidence.data import Asked, Data
 from ..evidence.process import Process, Saved, Saving
@@ -126,10 +125,10 @@ def with_data(evidence: Evidence) -> Evidence:
     paths = list(dict.fromkeys([*named, *_here(evidence, _short(evidence))]))[:TROUBLED]
     if not paths:
         return evidence
-    with Crew(1, until=time.monotonic() + SECONDS) as crew:
+    with Workers(1, until=time.monotonic() + SECONDS) as workers:
         tasks = [Task([path], Wish(decode=True)) for path in paths]
         tasks += [Task([path], Wish(whole=False)) for path in _beside(paths)]
-        files = [one.file for one in crew.read(tasks, lambda _: None)]
+        files = [one.file for one in workers.read(tasks, lambda _: None)]
     known = [one for one in files if one.format or one.faults]
     left = [path for path in named[:TROUBLED] if path not in {one.path for one in files}]
     stopped = f"{left[0]} was not read to its end in {SECONDS:.0f} s: `unstuck check` reads it" if left else ""

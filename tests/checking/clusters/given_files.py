@@ -9,8 +9,8 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from unstuck.checking.messages import Task
-from unstuck.checking.noting import Wish
+from unstuck.checking.notes import Wish
+from unstuck.checking.workers import Task
 
 MIB = 1 << 20
 
@@ -51,8 +51,8 @@ def plain(reads):
     return sorted(bare, key=lambda one: one.file.path)
 
 
-def read_by(crew, given):
+def read_by(workers, given):
     moved = []
-    with crew:
-        reads = list(crew.read(given, moved.append))
+    with workers:
+        reads = list(workers.read(given, moved.append))
     return plain(reads), sum(moved)

@@ -13,9 +13,8 @@ from ray_heads import Head, Node
 from storage import parent
 
 from unstuck.checking.cluster import Cluster
-from unstuck.checking.crew import Crew
-from unstuck.checking.messages import Task
-from unstuck.checking.noting import Wish
+from unstuck.checking.notes import Wish
+from unstuck.checking.workers import Task, Workers
 from unstuck.errors import UserError
 
 pytestmark = pytest.mark.scenario
@@ -27,7 +26,7 @@ def test_nodes_that_never_heard_of_unstuck_see_what_this_machine_sees(tmp_path, 
 
     there, moved = read_by(Cluster(head.client if way == "client" else "ray"), given)
 
-    assert (there, moved) == read_by(Crew(2), given)
+    assert (there, moved) == read_by(Workers(2), given)
     assert len([one for one in there if one.file.faults]) == 3
 
 
@@ -49,7 +48,7 @@ def test_what_a_manifest_has_of_a_file_is_compared_there(tmp_path, head, monkeyp
 
     there, _ = read_by(Cluster("ray"), given)
 
-    assert there == read_by(Crew(1), given)[0]
+    assert there == read_by(Workers(1), given)[0]
     assert there[0].file.counts["manifest"] >= 40
 
 

@@ -94,8 +94,8 @@ def test_a_cluster_without_a_free_processor_is_refused_and_whoever_has_them_goes
 PROGRAM = """
 import sys
 from unstuck.checking.cluster import Cluster
-from unstuck.checking.messages import Task
-from unstuck.checking.noting import Wish
+from unstuck.checking.workers import Task
+from unstuck.checking.notes import Wish
 
 with Cluster(sys.argv[1]) as cluster:
     for read in cluster.read([Task([path], Wish()) for path in sys.argv[2:]], lambda _: None):

@@ -9,7 +9,8 @@ from contextlib import suppress
 from typing import Any, NamedTuple
 
 from ...evidence.data import DataFile
-from ..messages import Read, Task
+from ..check import Read
+from ..workers import Task
 from .joining import line, size_of
 from .words import Brought, Errand, Joined, Said, encode, reads_in
 

@@ -16,7 +16,7 @@ import psutil
 
 from ...errors import UserError
 from ...wording.printable import shortened
-from ..crew import ROOT
+from ..workers import ROOT
 from .words import Errand, Refused, Said, encode, said_in
 
 JOINING = 60.0  # seconds; Ray's client gives up after 30 by itself, and the rest of Ray not within 120

@@ -18,9 +18,8 @@ from queue import SimpleQueue
 from typing import Any
 
 from ...errors import UserError
-from ..crew import ROOT
-from ..messages import Task
-from ..noting import Wish
+from ..notes import Wish
+from ..workers import ROOT, Task
 from .dispatching import Dispatch
 from .driver import AGAIN, GRACE, JOINING
 from .joining import join, line, size_of

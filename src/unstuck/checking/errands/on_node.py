@@ -8,8 +8,8 @@ from functools import cache
 
 import msgspec
 
-from ..crew import Crew
-from ..messages import Read, task_of
+from ..check import Read
+from ..workers import Workers, task_of
 from .words import encode
 
 ABSENT = os.strerror(errno.ENOENT)
@@ -22,9 +22,9 @@ def work(body: bytes) -> bytes:
 
 
 @cache
-def _crew() -> Crew:
+def _crew() -> Workers:
     """Lives as long as the Ray worker, which does one task after the other; its reader dies with it."""
-    return Crew(1)
+    return Workers(1)
 
 
 def _placed(read: Read, node: str) -> Read:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
-from ..messages import Read, Task
+from ..check import Read
+from ..workers import Task
 
 
 class Errand(msgspec.Struct, frozen=True):

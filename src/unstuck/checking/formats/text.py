@@ -2,20 +2,12 @@
 
 from __future__ import annotations
 
-from ..alone import first_fault, is_packed
-from ..documents.json_text import hole
-from ..noting import Notes
-from ..reading import Stream
+from ..files import Stream
+from ..notes import Notes
+from . import Format, first_fault, is_packed
+from .json import hole
 
-NAME = "text"
-ENDINGS = (".txt", ".text", ".caption", ".cls")
-ORDER = 2
-PART = True
 PIECE = 1 << 20
-
-
-def claims(_head: bytes) -> bool:
-    return False
 
 
 def read(stream: Stream, notes: Notes) -> None:
@@ -42,3 +34,6 @@ def decoded(data: bytes | memoryview) -> str:
     except UnicodeDecodeError as error:
         return f"no UTF-8 at its byte {error.start:,}: {error.reason}"
     return ""
+
+
+TEXT = Format("text", (".txt", ".text", ".caption", ".cls"), lambda _: False, read, decoded=decoded, part=True, order=2)

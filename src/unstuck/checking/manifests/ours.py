@@ -10,7 +10,7 @@ from typing import IO, Any
 
 from ...errors import UserError
 from ...evidence.data import Listed, Manifest
-from .. import source
+from .. import files
 from .places import folder_of, joined
 from .records import digest, whole
 
@@ -56,7 +56,7 @@ class Members(Mapping[str, bytes]):
 
     def __getitem__(self, file: str) -> bytes:
         offset, length = self._lies[file]
-        with source.opened(self._path) as raw:
+        with files.open_file(self._path) as raw:
             raw.seek(offset)
             return _unpacked(self._path, b"".join(pieces(raw, length)))
 
@@ -69,7 +69,7 @@ class Members(Mapping[str, bytes]):
 
 def members(manifest: Manifest, listed: Mapping[str, Listed]) -> Mapping[str, bytes]:
     """What `Task.expected` wants; empty where the manifest is not ours."""
-    with source.opened(manifest.path) as file:
+    with files.open_file(manifest.path) as file:
         ours = is_ours(file.read(len(START)))
     return Members(manifest.path, listed) if ours else {}
 
@@ -84,7 +84,7 @@ def pieces(raw: IO[bytes], length: int) -> Iterator[bytes]:
 def lines(path: str) -> Iterator[tuple[int, bytes]]:
     """With the place of each. Raises UserError."""
     at = 0
-    with io.BufferedReader(source.opened(path), 1 << 20) as file:  # type: ignore[type-var]
+    with io.BufferedReader(files.open_file(path), 1 << 20) as file:  # type: ignore[type-var]
         while line := file.readline(LONGEST):
             if len(line) == LONGEST:
                 raise UserError(f"{path} has a line of more than {LONGEST >> 20} MiB, at byte {at:,}", AGAIN)

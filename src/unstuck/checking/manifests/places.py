@@ -10,7 +10,7 @@ from collections.abc import Callable
 import msgspec
 
 from ...evidence.data import Listed
-from .. import source
+from .. import files
 from .lines import piped
 
 LOOKED = 64  # names by which it is told what they are relative to
@@ -46,20 +46,20 @@ def stored(found: list[Listed]) -> list[Listed]:
 
 
 def _not_stored(raw: str, packed: str) -> set[str]:
-    if source.is_address(raw) or not os.path.lexists(raw):
+    if files.is_address(raw) or not os.path.lexists(raw):
         return {raw}
     return set() if os.path.lexists(packed) else {packed}
 
 
 def is_there(path: str) -> bool:
     """At an address: assumed, for asking takes a while."""
-    return source.is_address(path) or os.path.lexists(path)
+    return files.is_address(path) or os.path.lexists(path)
 
 
 def joined(folder: str, name: str) -> str:
-    if source.is_address(name) or name.startswith("/"):
+    if files.is_address(name) or name.startswith("/"):
         return name
-    if source.is_address(folder):
+    if files.is_address(folder):
         scheme, _, inner = folder.partition("://")
         return f"{scheme}://{posixpath.normpath(f'{inner}/{name}')}"
     return os.path.normpath(os.path.join(folder, name))
@@ -80,7 +80,7 @@ def _reading(names: list[str], folder: str) -> Callable[[str], str]:
     ways = [beside, here]
     if max(Counter(one.rpartition("/")[2] for one in names).values(), default=0) == 1:
         ways.append(moved)
-    for way in ways if not source.is_address(folder) else ():
+    for way in ways if not files.is_address(folder) else ():
         if any(map(os.path.lexists, _with_endings([way(one) for one in names[:LOOKED]]))):
             return way
     return beside
@@ -108,8 +108,8 @@ def _rank(path: str) -> tuple[int, str]:
 
 def _inside(folder: str) -> list[str]:
     try:
-        if source.is_address(folder):
-            system, inner = source.file_system(folder)
+        if files.is_address(folder):
+            system, inner = files.file_system(folder)
             return [system.unstrip_protocol(one) for one in system.ls(inner, detail=False)]
         return [os.path.join(folder, one) if folder else one for one in os.listdir(folder or ".")]
     except OSError:

@@ -8,7 +8,7 @@ import re
 
 from ...errors import UserError
 from ...evidence.data import Listed
-from ..paths import braces
+from ..files import braces
 from . import ours
 from .lines import of_list, of_sums, of_table
 from .places import is_there, placed

@@ -15,9 +15,9 @@ import msgspec
 from ...errors import UserError
 from ...evidence.data import Listed, Manifest
 from ...wording.text import size
-from .. import source
+from .. import files
 from ..compression import compression_of
-from ..paths import braces
+from ..files import braces
 from . import ours
 from .lines import of_json, of_list, of_sums, of_table
 from .places import placed, stored
@@ -34,7 +34,7 @@ ALIKE = 8  # files that are looked at to tell whether a number is a size
 def read(path: str) -> Manifest:
     """Paths in it are as they are from here. Raises UserError where it says nothing that is understood."""
     try:
-        with source.opened(path) as file:
+        with files.open_file(path) as file:
             head = file.read(4096)
         if ours.is_ours(head):
             return ours.read(path)
@@ -52,12 +52,12 @@ def read(path: str) -> Manifest:
 
 
 def _text(path: str, head: bytes) -> str:
-    packed, length = compression_of(head), source.look(path).size
+    packed, length = compression_of(head), files.file_stat(path).size
     if packed or b"\0" in head:
         raise UserError(f"the manifest {path} is {f'compressed with {packed}' if packed else 'no text'}", KNOWN)
     if length > LARGEST:
         raise UserError(f"the manifest {path} has {size(length)}", f"give one of at most {size(LARGEST)}")
-    with source.opened(path) as file:
+    with files.open_file(path) as file:
         data = b"".join(iter(lambda: file.read(1 << 20), b""))
     return data.decode("utf-8-sig", "surrogateescape")
 

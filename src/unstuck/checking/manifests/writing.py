@@ -10,9 +10,9 @@ from collections.abc import Iterable
 from types import TracebackType
 from typing import IO, Any
 
-from .. import source
-from ..messages import Read
-from ..replacing import may_write, replacing, unwritable
+from .. import files
+from ..check import Read
+from ..files import may_write, replacing, unwritable
 from .ours import KIND, VERSION, is_ours
 from .places import folder_of
 
@@ -77,7 +77,7 @@ def write(path: str, reads: Iterable[Read], *, replace: bool = False) -> None:
 def _spool(path: str) -> IO[bytes]:
     """Nameless, and on the same disk: what does not fit there shows early."""
     try:
-        return tempfile.TemporaryFile(dir=None if source.is_address(path) else os.path.dirname(os.path.abspath(path)))
+        return tempfile.TemporaryFile(dir=None if files.is_address(path) else os.path.dirname(os.path.abspath(path)))
     except OSError as error:
         raise unwritable(path, error) from None
 
@@ -98,6 +98,6 @@ def _entry(read: Read, manifest: str) -> dict[str, Any]:
 
 def _relative(path: str, manifest: str) -> str:
     """To the manifest's folder, so that both can be moved together."""
-    if not source.is_address(path) and not source.is_address(manifest):
+    if not files.is_address(path) and not files.is_address(manifest):
         return os.path.relpath(os.path.abspath(path), os.path.dirname(os.path.abspath(manifest)))
-    return path.removeprefix(f"{folder_of(manifest)}/") if source.is_address(path) else os.path.abspath(path)
+    return path.removeprefix(f"{folder_of(manifest)}/") if files.is_address(path) else os.path.abspath(path)

@@ -1,1 +1,0 @@
-"""Arrays that numpy and safetensors saved: what stands in front of them, and what must follow."""

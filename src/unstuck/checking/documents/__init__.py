@@ -1,1 +1,0 @@
-"""JSON and text: whether they can be read, line by line or as a whole."""

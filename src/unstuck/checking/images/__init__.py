@@ -1,1 +1,0 @@
-"""Images: what their structure shows, and what decoding shows."""

@@ -1,1 +1,0 @@
-"""Tar archives: headers, members, and the samples that they form."""

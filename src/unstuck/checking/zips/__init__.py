@@ -1,1 +1,0 @@
-"""Zip archives, of which npz is one: their directory, and every member against its checksum."""
