@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import pytest
 import shards
 
 from unstuck.checking.check import Read, check
-from unstuck.checking.manifests import Writing, is_manifest, matched, members, read, write
+from unstuck.checking.manifests import ManifestWriter, is_manifest, matched, members, read
 from unstuck.checking.notes import Wish
 from unstuck.errors import UserError
 from unstuck.evidence.data import DataFile, Listed
@@ -20,8 +20,13 @@ WISH = Wish(digests=True, algorithm="crc32")
 
 
 def seen(path: Path | str, wish: Wish = WISH, expected: bytes = b"") -> Read:
-    found = check(str(path), wish, expected=expected)
-    return Read(found.file, found.digest, found.digests)
+    return check(str(path), wish, expected=expected)
+
+
+def write(path: str, reads: Iterable[Read], *, replace: bool = False) -> None:
+    with ManifestWriter(path, replace=replace) as manifest:
+        for read in reads:
+            manifest.add(read)
 
 
 @pytest.fixture
@@ -106,7 +111,7 @@ def test_what_is_no_manifest_of_ours_is_not_written_over(data, tmp_path):
     shard, before = Path(files_of(data)[0]), Path(files_of(data)[0]).read_bytes()
 
     with pytest.raises(UserError, match="is there already and is no manifest of unstuck"):
-        Writing(str(shard))
+        ManifestWriter(str(shard))
 
     assert shard.read_bytes() == before
     write(str(tmp_path / "m"), map(seen, files_of(data)))
@@ -136,7 +141,7 @@ def test_an_interrupted_check_leaves_the_old_manifest_and_nothing_else(data, tmp
 
 
 def test_a_manifest_that_is_discarded_is_not_written(data, tmp_path):
-    with Writing(str(tmp_path / "m")) as manifest:
+    with ManifestWriter(str(tmp_path / "m")) as manifest:
         manifest.add(seen(files_of(data)[0]))
         manifest.discard()
 
@@ -145,7 +150,7 @@ def test_a_manifest_that_is_discarded_is_not_written(data, tmp_path):
 
 def test_a_place_that_cannot_be_written_is_told_before_anything_is_read(tmp_path):
     with pytest.raises(UserError, match="cannot be written: No such file or directory"):
-        Writing(str(tmp_path / "none" / "m"))
+        ManifestWriter(str(tmp_path / "none" / "m"))
 
 
 @pytest.mark.parametrize(

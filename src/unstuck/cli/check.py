@@ -29,7 +29,7 @@ import msgspec
 from ..checking import quarantine
 from ..checking.data_set import REPORT, Plan, Readers, check, new_check_folder, unfinished_check_folder
 from ..checking.files import Found, find, head_of
-from ..checking.manifests import Writing, is_manifest, matched, members, read
+from ..checking.manifests import ManifestWriter, is_manifest, matched, members, read
 from ..checking.notes import ALGORITHMS, Wish
 from ..checking.workers import Workers
 from ..diagnose import report_on
@@ -167,10 +167,10 @@ def _readers(arguments: argparse.Namespace, files: int) -> Readers:
     return Cluster(arguments.on)
 
 
-def _written(arguments: argparse.Namespace, stack: ExitStack) -> Writing | None:
+def _written(arguments: argparse.Namespace, stack: ExitStack) -> ManifestWriter | None:
     if not arguments.write_manifest:
         return None
-    return stack.enter_context(Writing(arguments.write_manifest, replace=arguments.replace))
+    return stack.enter_context(ManifestWriter(arguments.write_manifest, replace=arguments.replace))
 
 
 def _nothing(_: object) -> None:

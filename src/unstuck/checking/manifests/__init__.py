@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from ...analysis.data_files import matched
-from .ours import members
-from .recognising import is_manifest
-from .understanding import read
-from .writing import Writing, write
+from .own import ManifestWriter, members
+from .reading import is_manifest, read
 
-__all__ = ["Writing", "is_manifest", "matched", "members", "read", "write"]
+__all__ = ["ManifestWriter", "is_manifest", "matched", "members", "read"]

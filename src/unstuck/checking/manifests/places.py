@@ -10,12 +10,13 @@ from collections.abc import Callable
 import msgspec
 
 from ...evidence.data import Listed
-from .. import files
-from .lines import piped
+from ..compression import ENDINGS
+from ..files import file_system, is_address
+from .forms import piped
 
 LOOKED = 64  # names by which it is told what they are relative to
 ENERGON = ".nv-meta"  # its paths are relative to the folder that this one lies in
-COMPRESSED = (".zst", ".zstd", ".gz", ".br", ".bz2", ".snappy", ".xz", ".lz4")
+COMPRESSED = (*ENDINGS, ".br", ".snappy")
 FIRST = (".tar", ".parquet", ".arrow", ".jsonl")  # img2dataset writes 00000.parquet beside the shard 00000.tar
 
 
@@ -27,45 +28,13 @@ def folder_of(manifest: str) -> str:
 def placed(found: list[Listed], manifest: str) -> list[Listed]:
     """With the paths that the files have from here. One way of reading the names holds for all of them."""
     folder = folder_of(manifest)
-    names = [piped(one.path) for one in found]
-    place = _reading(names, folder)
-    full = _with_endings([place(one) for one in names])
-    return [msgspec.structs.replace(one, path=path) for one, path in zip(found, full, strict=True)]
+    names = [piped(entry.path) for entry in found]
+    place = _way_of_reading(names, folder)
+    full = _with_endings([place(name) for name in names])
+    return [msgspec.structs.replace(entry, path=path) for entry, path in zip(found, full, strict=True)]
 
 
-def stored(found: list[Listed]) -> list[Listed]:
-    """MosaicML's index names a shard as it is and compressed, with the same count: only one of them need be stored."""
-    known = {one.path: one for one in found}
-    gone = set()
-    for one in found:
-        if one.path.endswith(COMPRESSED):
-            raw = known.get(os.path.splitext(one.path)[0])
-            if raw is not None and raw.samples is not None and raw.samples == one.samples:
-                gone |= _not_stored(raw.path, one.path)
-    return [one for one in found if one.path not in gone]
-
-
-def _not_stored(raw: str, packed: str) -> set[str]:
-    if files.is_address(raw) or not os.path.lexists(raw):
-        return {raw}
-    return set() if os.path.lexists(packed) else {packed}
-
-
-def is_there(path: str) -> bool:
-    """At an address: assumed, for asking takes a while."""
-    return files.is_address(path) or os.path.lexists(path)
-
-
-def joined(folder: str, name: str) -> str:
-    if files.is_address(name) or name.startswith("/"):
-        return name
-    if files.is_address(folder):
-        scheme, _, inner = folder.partition("://")
-        return f"{scheme}://{posixpath.normpath(f'{inner}/{name}')}"
-    return os.path.normpath(os.path.join(folder, name))
-
-
-def _reading(names: list[str], folder: str) -> Callable[[str], str]:
+def _way_of_reading(names: list[str], folder: str) -> Callable[[str], str]:
     """Relative to the manifest's folder; to where we stand; or moved, so that only the last part holds."""
 
     def beside(name: str) -> str:
@@ -78,25 +47,25 @@ def _reading(names: list[str], folder: str) -> Callable[[str], str]:
         return joined(folder, name.rpartition("/")[2])
 
     ways = [beside, here]
-    if max(Counter(one.rpartition("/")[2] for one in names).values(), default=0) == 1:
+    if max(Counter(name.rpartition("/")[2] for name in names).values(), default=0) == 1:
         ways.append(moved)
-    for way in ways if not files.is_address(folder) else ():
-        if any(map(os.path.lexists, _with_endings([way(one) for one in names[:LOOKED]]))):
+    for way in ways if not is_address(folder) else ():
+        if any(map(os.path.lexists, _with_endings([way(name) for name in names[:LOOKED]]))):
             return way
     return beside
 
 
 def _with_endings(paths: list[str]) -> list[str]:
     """open_lm's manifest has `00000` for 00000.tar."""
-    bare = {os.path.dirname(one) for one in paths if not os.path.splitext(one)[1] and not os.path.lexists(one)}
+    bare = {os.path.dirname(path) for path in paths if not os.path.splitext(path)[1] and not os.path.lexists(path)}
     known = {stem: path for folder in bare for stem, path in _endings(folder).items()}
-    return [known.get(one, one) for one in paths]
+    return [known.get(path, path) for path in paths]
 
 
 def _endings(folder: str) -> dict[str, str]:
     """The files of a folder by their names without endings; of several, the one that is a shard."""
     found: dict[str, str] = {}
-    for path in sorted(_inside(folder), key=_rank, reverse=True):
+    for path in sorted(_files_in(folder), key=_rank, reverse=True):
         where, _, name = path.rpartition("/")
         found[f"{where}/{name.partition('.')[0]}" if where or path.startswith("/") else name.partition(".")[0]] = path
     return found
@@ -106,11 +75,43 @@ def _rank(path: str) -> tuple[int, str]:
     return next((turn for turn, ending in enumerate(FIRST) if ending in path), len(FIRST)), path
 
 
-def _inside(folder: str) -> list[str]:
+def _files_in(folder: str) -> list[str]:
     try:
-        if files.is_address(folder):
-            system, inner = files.file_system(folder)
-            return [system.unstrip_protocol(one) for one in system.ls(inner, detail=False)]
-        return [os.path.join(folder, one) if folder else one for one in os.listdir(folder or ".")]
+        if is_address(folder):
+            system, inner = file_system(folder)
+            return [system.unstrip_protocol(name) for name in system.ls(inner, detail=False)]
+        return [os.path.join(folder, name) if folder else name for name in os.listdir(folder or ".")]
     except OSError:
         return []
+
+
+def stored(found: list[Listed]) -> list[Listed]:
+    """MosaicML's index names a shard as it is and compressed, with the same count: only one of them need be stored."""
+    known = {entry.path: entry for entry in found}
+    gone = set()
+    for entry in found:
+        if entry.path.endswith(COMPRESSED):
+            raw = known.get(os.path.splitext(entry.path)[0])
+            if raw is not None and raw.samples is not None and raw.samples == entry.samples:
+                gone |= _not_stored(raw.path, entry.path)
+    return [entry for entry in found if entry.path not in gone]
+
+
+def _not_stored(raw: str, packed: str) -> set[str]:
+    if is_address(raw) or not os.path.lexists(raw):
+        return {raw}
+    return set() if os.path.lexists(packed) else {packed}
+
+
+def is_there(path: str) -> bool:
+    """At an address: assumed, for asking takes a while."""
+    return is_address(path) or os.path.lexists(path)
+
+
+def joined(folder: str, name: str) -> str:
+    if is_address(name) or name.startswith("/"):
+        return name
+    if is_address(folder):
+        scheme, _, inner = folder.partition("://")
+        return f"{scheme}://{posixpath.normpath(f'{inner}/{name}')}"
+    return os.path.normpath(os.path.join(folder, name))
