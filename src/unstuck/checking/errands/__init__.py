@@ -1,1 +1,0 @@
-"""Files that are read on a Ray cluster. `cluster.py`, one folder up, is the door."""
