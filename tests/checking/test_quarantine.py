@@ -18,7 +18,6 @@ from unstuck.checking.quarantine import (
     bad_samples,
     map_style_filter,
     may_be_written,
-    read,
     webdataset_filter,
     write,
 )
@@ -26,6 +25,11 @@ from unstuck.errors import UserError
 from unstuck.evidence.data import Asked, Data, DataFile
 from unstuck.wording.printable import MOST as LONGEST_NAME
 from unstuck.wording.printable import shortened
+
+
+def read(path: str) -> list[BadSample]:
+    with open(path, encoding="utf-8") as lines:
+        return [BadSample(*json.loads(line)) for line in lines if line.startswith("[")]
 
 
 def checked(*paths: Path, decode: bool = True) -> Data:

@@ -121,7 +121,7 @@ def pieces(kind: str, source: Source) -> Iterator[bytes]:
     return _of_arrow(kind, source)
 
 
-class Machine(Protocol):
+class _Decompressor(Protocol):
     """As bz2 and lzma have it, for one member of a file."""
 
     @property
@@ -133,7 +133,7 @@ class Machine(Protocol):
     def decompress(self, data: bytes, max_length: int) -> bytes: ...
 
 
-def _members(make: Callable[[], Machine], kind: str, source: Source) -> Iterator[bytes]:
+def _members(make: Callable[[], _Decompressor], kind: str, source: Source) -> Iterator[bytes]:
     """A file may be several, one behind the other: pigz, bgzip and `cat` make such."""
     data, magic = source.take(), b""
     while data:
@@ -148,7 +148,7 @@ def _members(make: Callable[[], Machine], kind: str, source: Source) -> Iterator
         data = _behind(machine.unused_data, source)
 
 
-def _member(machine: Machine, data: bytes, kind: str, source: Source) -> Iterator[bytes]:
+def _member(machine: _Decompressor, data: bytes, kind: str, source: Source) -> Iterator[bytes]:
     while not machine.eof:
         if machine.needs_input and not data:
             data = source.take(FED)

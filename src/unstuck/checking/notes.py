@@ -43,7 +43,7 @@ class Notes:
         self.read = 0
         self.broken = False  # its compression ends before its time: what a format misses behind that is no news
         self.reading = 0.0  # seconds that the system took to give us its bytes
-        self._hash = hasher(wish.algorithm) if wish.algorithm and wish.whole else None
+        self._hash = _hasher(wish.algorithm) if wish.algorithm and wish.whole else None
         self.digests = array("I")
         self._expected = Counter(array("I", expected)) if expected else None
         self._progress = progress
@@ -125,14 +125,14 @@ class Broken(Exception):  # noqa: N818 - what it means is not decided where it i
         self.kind, self.what, self.at = kind, what, at
 
 
-class Hash(Protocol):
+class _Hash(Protocol):
     """As hashlib has it."""
 
     def update(self, data: bytes | memoryview, /) -> None: ...
     def hexdigest(self) -> str: ...
 
 
-class Crc32:
+class _Crc32:
     """CRC-32 in the manner of hashlib."""
 
     def __init__(self) -> None:
@@ -145,7 +145,7 @@ class Crc32:
         return f"{self._value:08x}"
 
 
-def hasher(algorithm: str) -> Hash:
+def _hasher(algorithm: str) -> _Hash:
     if algorithm not in ALGORITHMS:
         raise UserError(f"there is no digest {algorithm!r}", f"known are {', '.join(ALGORITHMS)}")
-    return Crc32() if algorithm == "crc32" else hashlib.new(algorithm, usedforsecurity=False)
+    return _Crc32() if algorithm == "crc32" else hashlib.new(algorithm, usedforsecurity=False)

@@ -50,7 +50,7 @@ def incomplete(data: Data) -> Iterator[str]:
     parts = _lacking_parts(data)
     for file in data.files:
         lacking = parts[file.path]
-        more = sum(one.samples for one in lacking if not one.keys) + _unnamed(file)
+        more = sum(group.samples for group in lacking if not group.keys) + _unnamed(file)
         more = 0 if WHOLE in _bad(file, lacking) else more
         if more:
             yield f"{many(more, 'more bad sample')} of {json.dumps(place(file.path))}"
@@ -63,7 +63,7 @@ def place(path: str) -> str:
 
 def may_be_written(path: str, *, replace: bool = False) -> None:
     """Raises UserError where something else is there: to be asked before hours of reading."""
-    may_write(path, is_ours, "quarantine list of unstuck", replace=replace)
+    may_write(path, _is_ours, "quarantine list of unstuck", replace=replace)
 
 
 def write(path: str, data: Data, *, replace: bool = False) -> int:
@@ -75,42 +75,37 @@ def write(path: str, data: Data, *, replace: bool = False) -> int:
     return len(bad)
 
 
-def is_ours(head: bytes) -> bool:
+def _is_ours(head: bytes) -> bool:
     return head.startswith(START.encode())
 
 
-def read(path: str) -> list[BadSample]:
-    with open(path, encoding="utf-8") as lines:
-        return [BadSample(*json.loads(line)) for line in lines if line.startswith("[")]
-
-
 def _head(data: Data, bad: list[BadSample]) -> Iterator[str]:
-    files = sum(one.what == WHOLE for one in bad)
+    files = sum(sample.what == WHOLE for sample in bad)
     yield f"{START}: {many(len(bad) - files, 'bad sample')}, {many(files, 'file')} bad as a whole"
     yield '# ["file", "key of a sample"], ["file", row counted from 0] or ["file", "*"] for all of it'
     for more in incomplete(data):
         yield f'# INCOMPLETE: {more} are not named here; put "*" to leave out the whole file'
-    unknown = [one for one in data.files if one.unread or not one.whole]
+    unknown = [file for file in data.files if file.unread or not file.whole]
     if unknown or data.stopped:
         yield f"# INCOMPLETE: {many(len(unknown), 'file')} not read to the end{', ' * bool(data.stopped)}{data.stopped}"
 
 
-def _line(one: BadSample) -> str:
-    plain = one.file.isprintable() and str(one.what).isprintable()
-    return json.dumps(one, ensure_ascii=not plain)
+def _line(sample: BadSample) -> str:
+    plain = sample.file.isprintable() and str(sample.what).isprintable()
+    return json.dumps(sample, ensure_ascii=not plain)
 
 
 def _lacking_parts(data: Data) -> dict[str, list[Group]]:
     """By file: samples without a part that nearly all of their series have."""
     found: dict[str, list[Group]] = defaultdict(list)
-    for one in (each for own in archive_series(data.files) for each in own.lacking):
-        found[one.file.path].append(one.group)
+    for lack in (lack for series in archive_series(data.files) for lack in series.lacking):
+        found[lack.file.path].append(lack.group)
     return found
 
 
 def _bad(file: DataFile, lacking: list[Group]) -> list[str | int]:
     found: dict[str | int, None] = {}
-    if lacking and sum(one.samples for one in lacking) == file.samples:
+    if lacking and sum(group.samples for group in lacking) == file.samples:
         return [WHOLE]
     for group in lacking:
         found.update(dict.fromkeys(key for name in group.keys for key in _keys(name)))
@@ -130,9 +125,9 @@ def _named(fault: Fault, file: DataFile) -> Iterator[str | int]:
     elif _is_whole(fault, file):
         yield WHOLE
     elif fault.kind in ENDS:
-        for one in file.groups[1:]:
-            if one.samples == 1 and {*one.parts} < {*file.groups[0].parts}:
-                yield from _keys(one.first)
+        for group in file.groups[1:]:
+            if group.samples == 1 and {*group.parts} < {*file.groups[0].parts}:
+                yield from _keys(group.first)
 
 
 def _is_whole(fault: Fault, file: DataFile) -> bool:
@@ -144,14 +139,14 @@ def _is_whole(fault: Fault, file: DataFile) -> bool:
 
 def _unnamed(file: DataFile) -> int:
     """Bad samples of which only the number is known."""
-    named = {one.kind for one in file.faults if one.sample or one.row is not None} - {*HARMLESS}
-    kept = sum(one.kind in named and not _is_cut(one.sample) for one in file.faults)
+    named = {fault.kind for fault in file.faults if fault.sample or fault.row is not None} - {*HARMLESS}
+    kept = sum(fault.kind in named and not _is_cut(fault.sample) for fault in file.faults)
     return sum(count for kind, count in file.counts.items() if kind in named) - kept
 
 
 def _keys(name: str) -> tuple[str, ...]:
     """As it was before it was made fit to be printed; and as it is, for one that had such letters itself."""
-    raw = ESCAPE.sub(lambda one: one[0].encode().decode("unicode_escape"), name)
+    raw = ESCAPE.sub(lambda escape: escape[0].encode().decode("unicode_escape"), name)
     return () if _is_cut(name) else (name,) if raw == name else (raw, name)
 
 

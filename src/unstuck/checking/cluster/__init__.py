@@ -84,7 +84,7 @@ _reads = msgspec.msgpack.Decoder(list[Read])
 encode = msgspec.msgpack.Encoder().encode
 
 
-def answer_in(body: bytes) -> Answer:
+def _answer_in(body: bytes) -> Answer:
     return _answers.decode(body)
 
 
@@ -218,7 +218,7 @@ class _Driver:
         if not self._channel.poll(timeout):
             return None
         try:
-            answer = answer_in(self._channel.recv_bytes())
+            answer = _answer_in(self._channel.recv_bytes())
         except (EOFError, ConnectionResetError):
             raise self._failure() from None
         self._heard = True

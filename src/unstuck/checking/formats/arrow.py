@@ -139,7 +139,7 @@ class _ArrowFile:
             wrong, kind = refusal(error), kind_of(error, self._notes)
         if wrong:
             at = self._places[number] if number < len(self._places) else None
-            found = message_at(self._source, at, self._notes.size) if at is not None else None
+            found = _message_at(self._source, at, self._notes.size) if at is not None else None
             rows, end = (found.rows, found.end) if found is not None else (None, None)
             self._batches.bad(kind, wrong, at, rows, end)
 
@@ -193,14 +193,14 @@ def _glance_at_stream(source: Any, notes: Notes) -> None:
     batches = [message for message in found if message.kind == BATCH]
     end = found[-1].end if found else 0
     notes.facts(samples=sum(message.rows for message in batches), members=len(batches))
-    broken = message_at(source, end, notes.size)
+    broken = _message_at(source, end, notes.size)
     if end == notes.size or broken is not None:
         what = f"it ends after {notes.size:,} bytes, behind {many(len(batches), 'batch')}, and nothing marks the end"
         notes.fault("cut", what, at=notes.size)
 
 
 def _no_schema(source: Any, notes: Notes, why: str) -> None:
-    found = message_at(source, 0, notes.size)
+    found = _message_at(source, 0, notes.size)
     if found is not None and found.end > notes.size:
         notes.fault("cut", f"it ends after {notes.size:,} bytes, within its schema: no row can be read", at=notes.size)
         return
@@ -243,7 +243,7 @@ class _ArrowStream:
             if found.kind == BATCH:
                 self.batches.bad(kind, why, found.at, found.rows, found.end)
                 return self._go_on(found.end)
-        broken = message_at(self._source, at, self._notes.size)
+        broken = _message_at(self._source, at, self._notes.size)
         following = _next_message(self._source, at + 1, self._notes.size)
         if following is None and broken is not None:
             self._cut(broken)
@@ -395,7 +395,7 @@ def _begins_stream(head: bytes) -> bool:
     return kind == SCHEMA and body == 0
 
 
-def message_at(source: Any, at: int, size: int) -> Message | None:
+def _message_at(source: Any, at: int, size: int) -> Message | None:
     """The message that begins there, if one does. Of one that is cut before it says what it is, the kind is 0."""
     prefix = _read_at(source, at, PREFIX)
     marked = prefix[:4] == MARK
@@ -417,7 +417,7 @@ def message_at(source: Any, at: int, size: int) -> Message | None:
 
 def messages(source: Any, at: int, size: int) -> Iterator[Message]:
     """Whole ones, one after the other, as far as each leads to the next."""
-    while (found := message_at(source, at, size)) is not None and found.end <= size:
+    while (found := _message_at(source, at, size)) is not None and found.end <= size:
         yield found
         at = found.end
 
@@ -429,7 +429,7 @@ def _next_message(source: Any, at: int, size: int) -> Message | None:
         data = _read_at(source, at, PIECE)
         place = data.find(MARK)
         while place >= 0:
-            found = message_at(source, at + place, size) if place % ALIGNED == 0 else None
+            found = _message_at(source, at + place, size) if place % ALIGNED == 0 else None
             if found is not None and found.end <= size and found.kind in (DICTIONARY, BATCH):
                 return found
             place = data.find(MARK, place + 1)

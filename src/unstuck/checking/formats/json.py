@@ -367,7 +367,7 @@ class _Column:
         self.documents = self.nulls = self.blanks = self.characters = 0
 
     def add(self, values: list[Any]) -> None:
-        texts = [one for one in values if one.__class__ is str]
+        texts = [value for value in values if value.__class__ is str]
         self.documents += len(texts)
         self.nulls += values.count(None) if len(texts) < len(values) else 0
         self.characters += sum(map(len, texts))
