@@ -43,7 +43,7 @@ def compression_of(head: bytes) -> str:
 class Inflated:
     """What a compressed file holds, as far as it can be had. Damage ends it, and is noted.
 
-    Raises `inflating.Missing` where no library for this kind is there.
+    Raises MissingLibrary where no library for this kind is there.
     """
 
     def __init__(self, kind: str, first: bytes, more: Callable[[int], bytes], notes: Notes) -> None:
@@ -109,7 +109,7 @@ class Source:
 
 
 def pieces(kind: str, source: Source) -> Iterator[bytes]:
-    """Raises Missing."""
+    """Raises MissingLibrary."""
     if kind == "gzip":
         return _members(_Gzip, kind, source)
     if kind == "bzip2":

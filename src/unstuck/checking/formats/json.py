@@ -204,7 +204,7 @@ class _Block(NamedTuple):
 
     at: int
     data: bytes
-    goes_on: bool = False  # it is a part of a line that is longer than LONGEST, and a further part follows
+    goes_on: bool = False  # it is a part of a line that is longer than LONGEST_LINE, and a further part follows
 
 
 def _blocks(stream: Stream) -> Iterator[_Block]:
