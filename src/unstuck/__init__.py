@@ -37,7 +37,7 @@ _HOME = {
     "note": ("recording", "note"),
     "log_to": ("logs.handing", "log_to"),
     "why": ("diagnose", "diagnose"),
-    "Report": ("model.report", "Report"),
+    "Report": ("report", "Report"),
 }
 
 
