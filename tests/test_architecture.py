@@ -39,14 +39,14 @@ MAY_IMPORT: dict[str, set[str]] = {
     "reporting": {"evidence", "analysis", "report"},
     "inside": set(),  # runs in the user's process, under another name, perhaps without unstuck around it
     "recording": {"inside.api"},  # for type checkers: the public API's way in must cost nothing
-    "recordings": {"evidence", "inside.format"},
+    "recordings": {"evidence", "inside.format", "inside.run_folder"},  # a run folder's files are told by their names
     # A look goes on where something stands, and a snapshot is a report that was kept.
     "probes": {
         *("evidence", "report", "recordings", "checking", "inside.format", "inside.run_folder"),
         *("analysis.stacks", "analysis.standstill", "analysis.endless_loops", "analysis.case", "analysis.rank_deaths"),
     },
-    # Written beside a run without numpy, whose threads would take the watcher's signals: so it reads recordings itself.
-    "logs": {"evidence", "report", "inside.format", "inside.run_folder"},
+    # Written beside a run without numpy, whose threads would take the watcher's signals: not from whole recordings.
+    "logs": {"evidence", "report", "inside.format", "inside.run_folder", "recordings.decoder", "recordings.tail"},
     "views": {"evidence", "report"},  # a view that computes cannot be trusted
     "diagnose": {"", "evidence", "analysis", "report", "reporting", "recordings", "probes", "rules"},
     # The same reading serves a check, a cluster, and a run that had trouble with a file.

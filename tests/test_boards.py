@@ -13,7 +13,11 @@ from unstuck.evidence.live import Stall
 from unstuck.inside import format as f
 from unstuck.inside.format import Kind, RecordingName, recording_name
 from unstuck.inside.recorder import Recorder, clock
-from unstuck.watching.boards import AT_FIRST, Board
+from unstuck.recordings.boards import Board
+from unstuck.recordings.decoder import AT_FIRST, Entry
+from unstuck.recordings.facts import Facts
+from unstuck.recordings.reader import Recording
+from unstuck.recordings.tail import Tail
 from unstuck.watching.recorded_run import environment
 from unstuck.watching.stall_clock import LEAST, StallClock, limit
 from unstuck.watching.stalls import Options, Stalls
@@ -161,18 +165,40 @@ def test_a_folder_that_is_gone_is_no_error(tmp_path):
 
 @pytest.mark.parametrize(
     ("durations", "usual"),
-    [([], None), ([500_000_000] * 100, 0.5), ([1_000_000] * 1000 + [10**10] * 3, 2**20 / 1e9), ([10**10], 10.0)],
+    [
+        ([], None),
+        ([500_000_000] * 100, 1.5 * 2**28 / 1e9),
+        ([1_000_000] * 1000 + [10**10] * 3, 1.5 * 2**19 / 1e9),
+        ([10**10], 10.0),
+    ],
     ids=["never", "all alike", "a few outliers", "once"],
 )
-def test_what_is_usual_is_what_99_of_100_stay_below(tmp_path, main, durations, usual):
+def test_what_is_usual_is_the_99th_percentile_that_the_report_tells(tmp_path, main, durations, usual):
     slot = main.total_slot(Kind.WAIT, 1)
     for duration in durations:
         main.total(slot, duration)
 
-    board = Board(tmp_path / f"node.1.{MAIN}.77.rec")
+    path = tmp_path / f"node.1.{MAIN}.77.rec"
+    board = Board(path)
 
     assert board.usual(Kind.WAIT, 1) == usual
     assert board.usual(Kind.WAIT, 2) is None
+    assert Facts(Recording(path), 0.0).timing(Kind.WAIT, 1).p99 == (usual or 0.0)
+
+
+def test_live_words_as_old_as_the_copy_count_for_everybody_who_reads_them(tmp_path, main):
+    slot, now = main.board_slot(Kind.LOADER, 1), clock()
+    main.board(slot, Kind.ITERATOR, 1, now, 3, 2, 40, 5)
+    main.words[(slot >> 3) + f.L_ONE], main.words[(slot >> 3) + f.L_TWO] = 44, 6
+    main.words[(slot >> 3) + f.L_PHASE] = now << 2 | f.LOADER_BODY
+
+    path = tmp_path / f"node.1.{MAIN}.77.rec"
+    entry = Entry(Kind.BODY, 1, now, 7, 2, 44, 6, "")
+
+    assert (
+        Recording(path).board() == Tail(str(path), (Kind.WAIT,), (Kind.EXIT,)).board() == Board(path).board() == [entry]
+    )
+    assert Board(path).newest() == (Kind.BODY, 1, now)
 
 
 def test_a_stall_is_measured_by_what_the_process_turned_to_last(stall_clock, main):

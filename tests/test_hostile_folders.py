@@ -28,9 +28,9 @@ from unstuck.errors import UserError
 from unstuck.evidence import Evidence, Exit, Run
 from unstuck.evidence.process import Process
 from unstuck.inside import format as f
-from unstuck.probes import folder as run_folder
 from unstuck.probes import run_history, stack_dumps
 from unstuck.probes.source_code import gone_over
+from unstuck.recordings import folder as run_folder
 from unstuck.recordings.reader import Recording
 
 sys.path.insert(0, str(Path(__file__).parent / "fuzzing"))

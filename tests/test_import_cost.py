@@ -77,3 +77,10 @@ def test_the_help_is_printed_without_torch_or_numpy() -> None:
 
 def test_telling_a_value_and_asking_for_the_log_load_no_third_party_package() -> None:
     assert third_party(loaded_by("import unstuck; unstuck.metric(loss=0.5); unstuck.log_to")) == set()
+
+
+def test_what_runs_beside_a_training_loads_no_numpy() -> None:
+    """Its threads would take the watcher's signals."""
+    loaded = loaded_by("import unstuck.logs.writer, unstuck.recordings.boards, unstuck.watching.watcher")
+    assert "msgspec" in loaded
+    assert "numpy" not in loaded

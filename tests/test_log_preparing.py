@@ -11,7 +11,7 @@ from unstuck.inside.format import Kind
 from unstuck.inside.recorder import Recorder
 from unstuck.logs.main_process import NOTES, RING, MainProcess
 from unstuck.logs.settings import Settings
-from unstuck.logs.tail import Tail
+from unstuck.recordings.tail import Tail
 
 SMALL = f.Layout(board=16, totals=16, ring=64, notes=64, strings=8192, last_words=4096)
 PLAIN, STANDARD = "torch.utils.data.dataloader.DataLoader", "torch.utils.data.sampler.BatchSampler"

@@ -11,8 +11,8 @@ from test_logs import run_unstuck
 from unstuck.inside.format import Kind
 from unstuck.logs.line import Line
 from unstuck.logs.sample_times import SAMPLES, SampleTimes
-from unstuck.logs.tail import Record
 from unstuck.logs.writer import _few
+from unstuck.recordings.tail import Record
 
 TRAINING = """
 import numpy, torch, unstuck

@@ -20,7 +20,7 @@ from unstuck.inside.format import APART, Kind
 from unstuck.inside.recorder import Recorder
 from unstuck.logs.main_process import NOTES, RING, MainProcess
 from unstuck.logs.settings import Settings
-from unstuck.logs.tail import Tail
+from unstuck.recordings.tail import Tail
 from unstuck.reporting.notes import acquitted
 
 LINE = Place("/code/train.py", 30, "fit")

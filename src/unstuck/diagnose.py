@@ -111,7 +111,7 @@ def _asked(folder: Path) -> Evidence:
 
 def gather(folder: Path) -> Evidence:
     """Look at everything a run folder holds. What could not be looked at stays None."""
-    from .probes import folder as run_folder  # with numpy: a run that was never recorded need not wait for it
+    from .recordings import folder as run_folder  # with numpy: a run that was never recorded need not wait for it
 
     run = run_folder.run_of(folder)
     recorded = run_folder.recordings_of(folder, run)
@@ -166,7 +166,9 @@ def _recorded(found: processes.RunFolder, pids: list[int]) -> Evidence:
     """The run's folder as its user sees it; without one, what the kernel tells."""
     left_out = list(found.refused)
     if found.folder is not None:
-        from .probes import folder as _  # noqa: F401  (before our rights are gone, and with them perhaps our own files)
+        from .recordings import (
+            folder as _,  # noqa: F401  (before our rights are gone, and with them perhaps our own files)
+        )
 
         folder = found.folder
         try:
@@ -180,7 +182,7 @@ def _recorded(found: processes.RunFolder, pids: list[int]) -> Evidence:
 
 def get_ready() -> None:
     """Import what takes time, numpy and all rules, before it is needed."""
-    from .probes import folder as _  # noqa: F401
+    from .recordings import folder as _  # noqa: F401
 
     all_rules()
 

@@ -13,10 +13,10 @@ from made_up import STARTED, a_run
 from unstuck.logs.folder import LogFolder
 from unstuck.logs.main_process import NOTES, RING
 from unstuck.logs.settings import Settings
-from unstuck.logs.tail import Tail
 from unstuck.logs.writer import Logs
-from unstuck.probes.folder import run_of
-from unstuck.watching.boards import Board
+from unstuck.recordings.boards import Board
+from unstuck.recordings.folder import run_of
+from unstuck.recordings.tail import Tail
 
 SEEDS, EACH = 4, 512  # 2,048 of each
 EVERYTHING = 1_000_000  # lines
@@ -66,7 +66,7 @@ def test_a_recording_is_followed_or_refused(spoilt, seed):
                     for record in [*tail.ring.new(), *tail.notes.new()]:
                         tail.string(record.a)
                     tail.board()
-                    tail.last_words()
+                    tail.new_last_words()
                     read += 1
     assert read > EACH / 2
 

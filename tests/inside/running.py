@@ -17,8 +17,9 @@ from typing import IO
 
 from unstuck.evidence.process import Process
 from unstuck.inside import format as f
+from unstuck.recordings.decoder import Unfinished
 from unstuck.recordings.facts import Facts
-from unstuck.recordings.reader import Recording, Unfinished
+from unstuck.recordings.reader import Recording
 
 SRC = Path(__file__).parents[2] / "src"
 PACKAGE = SRC / "unstuck"

@@ -80,7 +80,7 @@ def torn(recording: Recording) -> list[object]:
         text = "" if entry.kind != 2 or entry.d else (str(number) * (1 + number % 40))[-f.BOARD_TEXT :]
         same = {entry.key, entry.a, entry.b} | (set() if entry.text else {entry.kind, entry.c, entry.d})
         if number == 0 or same != {number} or (entry.text and entry.text != text):
-            found.append(("board", vars(entry)))
+            found.append(("board", entry))
     found += [("last words", said) for said in recording.last_words() if said["number"] != said["again"]]
     return found
 

@@ -160,8 +160,8 @@ def _rewrite(folder: Path, to: Path | None) -> int:
     """Into a folder of their own where there are logs: those may know of events that the recordings have lost since."""
     from ..diagnose import diagnose
     from ..logs.writer import Logs
-    from ..probes.folder import run_of
     from ..probes.owners import is_anothers
+    from ..recordings.folder import run_of
 
     if to is None and is_anothers(folder):
         raise UserError(f"{folder} belongs to another user, and nothing is written into it", "name a folder with --to")

@@ -9,9 +9,9 @@ from ..inside import format as f
 from ..inside.format import Kind
 from ..inside.redaction import redacted
 from ..inside.run_folder import process_start
+from ..recordings.tail import Record, Tail
 from ..wording.text import duration, many
 from .line import DEBUG, INFO, Line
-from .tail import Record, Tail
 
 START, FIRST, READY = "🔍 [START]", "🔍 [FIRST_BATCH]", "✅ [FIRST_BATCH]"
 QUIET = 2.0  # seconds without a new parameter, after which the model is taken to be complete

@@ -8,9 +8,9 @@ from typing import Any
 
 from ..inside import format as f
 from ..inside.format import Kind
+from ..recordings.tail import Record, Tail
 from ..wording.text import duration, many
 from .line import DEBUG, INFO, Line
-from .tail import Record, Tail
 
 BUCKETS, SETUP, DISTRIBUTED = "🔍 [BUCKETS]", "🔍 [SETUP_EPOCH]", "🔍 [DISTRIBUTED]"
 EPOCH = "setup_epoch"

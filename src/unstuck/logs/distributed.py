@@ -8,9 +8,10 @@ from typing import Any, NamedTuple
 
 from ..inside import format as f
 from ..inside.format import Kind
+from ..recordings.decoder import Entry
+from ..recordings.tail import Record, Tail
 from ..wording.text import duration
 from .line import DEBUG, ERROR, INFO, Line
-from .tail import Entry, Record, Tail
 
 MARKER = "[DISTRIBUTED]"
 MOMENT = 1.0  # seconds: a wait that takes longer is told while it goes on

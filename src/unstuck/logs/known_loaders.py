@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from ..inside import format as f
+from ..recordings.tail import Record, Tail
 from . import describing
 from .line import Line
 from .passes import Loader
-from .tail import Record, Tail
 
 KEPT = 4096  # workers: they may come anew with every epoch
 

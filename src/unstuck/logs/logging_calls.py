@@ -6,9 +6,9 @@ import json
 from collections.abc import Callable
 
 from ..inside.format import APART, Kind
+from ..recordings.tail import Record, Tail
 from ..wording.text import duration, many
 from .line import DEBUG, ERROR, INFO, WARNING, Line
-from .tail import Record, Tail
 
 KINDS = ("logger", "http")
 ONCE = ("wandb.init", "wandb.finish", "mlflow.start_run")  # no part of a pass

@@ -9,6 +9,8 @@ from typing import Any
 from ..evidence.epochs import TRAINING, VALIDATION
 from ..inside import format as f
 from ..inside.format import MODE_BITS, Kind
+from ..recordings.decoder import LOADER_KINDS, Entry
+from ..recordings.tail import Record, Tail
 from ..wording.text import duration, many
 from . import failures, parts, saving
 from .beginning import Beginning
@@ -23,7 +25,6 @@ from .sample_times import KINDS, SampleTimes
 from .settings import Settings
 from .shards import ShardLines
 from .sources import Sources
-from .tail import LOADERS, Entry, Record, Tail
 
 RING = (
     Kind.ITERATOR, Kind.WAIT, Kind.PASS_END, Kind.FETCH, Kind.SHUTDOWN, Kind.METRIC, Kind.SAVE, Kind.SPAN, Kind.PHASE,
@@ -94,7 +95,7 @@ class MainProcess:
             lines += self._close(now)
         lines += self._marks.decide(now, final=final)
         lines += self.known.shares()
-        lines += [self._failure(said) for said in tail.last_words()]
+        lines += [self._failure(said) for said in tail.new_last_words()]
         return sorted(lines + self._gaps(now, final=final), key=lambda one: one.at)
 
     def _due(self, new: list[Record], now: float, *, final: bool) -> list[Record]:
@@ -271,7 +272,7 @@ class MainProcess:
 
     def _look_at(self, board: list[Entry]) -> None:
         for one in board:
-            if one.key in self.known.loaders and one.kind in LOADERS:
+            if one.key in self.known.loaders and one.kind in LOADER_KINDS:
                 loader = self.known.loaders[one.key]
                 loader.batches, loader.steps, loader.pass_now = one.c, one.d, one.b
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol
 
+from ..recordings.tail import Record, Tail
 from .buckets import BucketLines
 from .line import Line
 from .preparing import Preparing
 from .shards import ShardLines
-from .tail import Record, Tail
 from .trainers import Trainers
 
 

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from typing import Any
 
 from ..inside.format import Kind
+from ..recordings.tail import Record, Tail
 from .line import ERROR, INFO, Line
-from .tail import Record, Tail
 
 MARKER, BUCKETS = "🔍 [DISTRIBUTED]", "🔍 [BUCKETS]"
 MISSING = "❌ [DISTRIBUTED]"

@@ -8,8 +8,8 @@
 from __future__ import annotations
 
 from ..inside.format import Kind
+from ..recordings.tail import Record, Tail
 from .line import DEBUG, Line
-from .tail import Record, Tail
 
 KINDS = (Kind.STAGE, Kind.SAMPLE)
 SAMPLES = "samples"  # who says it

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 
 from ..inside.format import SAVED_ASIDE, SAVED_HELD, SAVERS
+from ..recordings.tail import Record, Tail
 from ..wording.text import duration, size
 from .line import ERROR, INFO, Line
-from .tail import Record, Tail
 
 
 def saved(tail: Tail, rank: str, one: Record) -> list[Line]:

@@ -7,9 +7,10 @@ from collections.abc import Callable
 from typing import Any
 
 from ..inside.format import H_WORKERS, H_WORLD, Kind
+from ..recordings.decoder import Entry
+from ..recordings.tail import Record, Tail
 from ..wording.text import duration, many
 from .line import DEBUG, ERROR, INFO, Line
-from .tail import Entry, Record, Tail
 
 READERS = "readers"
 HALF = (1 << 32) - 1

@@ -6,9 +6,10 @@ from collections.abc import Callable
 
 from ..inside import format as f
 from ..inside.format import Kind
+from ..recordings.decoder import Entry
+from ..recordings.tail import Record, Tail
 from ..wording.text import duration, many, percent, size
 from .line import DEBUG, INFO, WARNING, Line
-from .tail import Entry, Record, Tail
 
 FIRST, FILE = "🔍 [FIRST_BATCH]", "🔍 [DATA_FILE]"
 EVERY = 10  # document batches between two lines of progress

@@ -7,9 +7,9 @@ from collections.abc import Callable
 from typing import Any
 
 from ..inside.format import Kind
+from ..recordings.tail import Record, Tail
 from ..wording.text import duration, many
 from .line import DEBUG, INFO, WARNING, Line
-from .tail import Record, Tail
 
 MARKER = "🔍 [TRAINER]"
 

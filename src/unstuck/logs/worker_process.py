@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from ..inside import format as f
 from ..inside.format import Kind
+from ..recordings.decoder import FETCH_KINDS, Entry
+from ..recordings.tail import Record, Tail
 from ..wording.text import duration
 from . import failures, shards
 from .line import DEBUG, INFO, Line
@@ -12,7 +14,6 @@ from .sample_times import SampleTimes
 from .settings import Settings
 from .shards import ShardLines
 from .sources import in_worker
-from .tail import FETCHES, Entry, Record, Tail
 
 PROGRESS_EVERY = 30.0  # seconds between two lines about the samples of one worker
 ITEM_EVERY = 10.0  # seconds between two lines about what the user's own stages have in hand
@@ -44,7 +45,7 @@ class Worker:
             header[f.H_WORKER] - 1 if header[f.H_WORKER] else main.known.workers.get(self.pid, (0, 0))[1]
         )
         board = self.tail.board()
-        fetch = next((one for one in board if one.kind in FETCHES), None)
+        fetch = next((one for one in board if one.kind in FETCH_KINDS), None)
         lines = self._access(whose, fetch, now) + self._in_hand(whose, board) + self._shards.lines(whose)
         if self._first and now - self._told >= ITEM_EVERY:  # on the way to its first sample
             self._told = now
@@ -57,7 +58,7 @@ class Worker:
         self._due = now + (0.0 if self._first else ITEM_EVERY)
         loader = main.known.workers.get(self.pid, (0, 0))[0]
         iterable = main.known.iterable.get(loader, False)
-        for said in self.tail.last_words() if known else ():
+        for said in self.tail.new_last_words() if known else ():
             at = self.tail.seconds(int(said.get("at", 0)))
             lines.append(failures.failed(whose, at, said, iterable=iterable))
         if final and header[f.H_ENDED] and header[f.H_ENDED_HOW] == f.ENDED_LOOP:

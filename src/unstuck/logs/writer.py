@@ -8,13 +8,13 @@ from typing import Any
 
 from ..evidence import Sample
 from ..inside import format as f
+from ..recordings.tail import Tail
 from ..wording.text import many, size
 from . import failures
 from .folder import LogFolder
 from .line import DEBUG, ERROR, INFO, SEVERITY, WARNING, Line
 from .main_process import NOTES, RING, SETTLED, MainProcess
 from .sample_times import KINDS, SAMPLES
-from .tail import Tail
 from .worker_process import Worker
 
 EVERY = 0.9  # seconds: every second look of the watcher, which has less than a hundredth of a core for all it does
@@ -176,7 +176,7 @@ class Logs:
         """Launchers, and processes that never did anything: only what ended them is of interest."""
         for pid, tail in list(self._others.items()):
             try:
-                said = [_failed(pid, tail, one) for one in tail.last_words()]
+                said = [_failed(pid, tail, one) for one in tail.new_last_words()]
                 ended = final or self._has_ended(pid, alive, tail)
             except Exception as error:  # noqa: BLE001  (as with a main process)
                 del self._others[pid]

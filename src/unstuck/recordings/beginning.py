@@ -12,7 +12,8 @@ from ..evidence.loader import HeldBack
 from ..evidence.process import Model
 from ..inside import format as f
 from ..inside.format import Kind
-from .reader import BoardEntry, Recording
+from .decoder import Entry
+from .reader import Recording
 
 TICKS = os.sysconf("SC_CLK_TCK")  # a second
 
@@ -21,8 +22,8 @@ class Begun(Protocol):
     """A recording with times counted from the beginning of the run."""
 
     recording: Recording
-    board: list[BoardEntry]
-    totals: dict[tuple[int, int], list[int]]
+    board: list[Entry]
+    totals: dict[tuple[int, int], tuple[int, ...]]
 
     def at(self, moment: int) -> float: ...
     def noted(self, kind: int, key: int | None = None) -> list[list[int]]: ...
@@ -41,7 +42,7 @@ def of_process(facts: Begun) -> dict[str, Any]:
         "first_step": facts.at(steps[0][f.R_START]) if steps else None,
         "device": facts.recording.string(steps[0][f.R_B]) if steps else "",
         "stages": _by_name(facts, Kind.STAGE),
-        "staged": facts.totals.get((Kind.STAGE, 0), [0])[0] / 1e9,
+        "staged": facts.totals.get((Kind.STAGE, 0), (0,))[0] / 1e9,
         "stage_cpu": _by_name(facts, Kind.STAGE_CPU),
         "stage_cpu_of": _by_name(facts, Kind.STAGE_TIMED),
         "stage_read": _bytes(facts, Kind.STAGE_READ),

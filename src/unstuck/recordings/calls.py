@@ -16,7 +16,7 @@ from .passes import Recorded
 class Timed(Recorded, Protocol):
     """A recording with its totals."""
 
-    totals: dict[tuple[int, int], list[int]]
+    totals: dict[tuple[int, int], tuple[int, ...]]
 
     def at(self, moment: int) -> float: ...
     def timing(self, kind: int, key: int) -> Timing: ...

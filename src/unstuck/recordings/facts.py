@@ -22,11 +22,12 @@ from .collectives import collectives
 from .compiled import compiled
 from .crashes import crash_of
 from .data_facts import graphs, of_fetching, of_loader
+from .decoder import FETCH_KINDS, LOADER_KINDS, MOMENT, Entry, quantile
 from .gaps import gaps
 from .loggers import loggers
 from .phases import phases
 from .prepared import prepared
-from .reader import FETCH_KINDS, LOADER_KINDS, MOMENT, BoardEntry, Recording
+from .reader import Recording
 from .sampling import sampling
 from .saved import saved, saving
 from .shards import shards
@@ -49,7 +50,7 @@ FETCHES = {
     Kind.IDLE: FetchState.IDLE,
 }
 T = TypeVar("T")
-NOTHING = f.MASK
+NOTHING = -1  # no index
 RECENT = 64  # waits that are kept one by one
 
 
@@ -278,7 +279,7 @@ class Facts:
         text = self.recording.string(self.recording.header[f.H_FORK_NAMES])
         return msgspec.json.decode(text, type=list[str]) if text else []
 
-    def _stage_now(self, entry: BoardEntry) -> StageNow:
+    def _stage_now(self, entry: Entry) -> StageNow:
         return StageNow(name=self.recording.string(entry.key), item=entry.text, since=self.at(entry.since))
 
     def _failure(self, said: dict[str, Any]) -> Failure:
@@ -301,10 +302,10 @@ def _less_one(word: int) -> int | None:
     return word - 1 if word else None
 
 
-def _index(entry: BoardEntry) -> int | str | None:
+def _index(entry: Entry) -> int | str | None:
     if entry.text:
         return entry.text
-    return None if entry.c == NOTHING else told.signed(entry.c)
+    return None if entry.c == NOTHING else entry.c
 
 
 def _seconds(count: int, total: int, longest: int, *buckets: int) -> Timing:
@@ -312,21 +313,10 @@ def _seconds(count: int, total: int, longest: int, *buckets: int) -> Timing:
         count=count,
         total=total / 1e9,
         longest=longest / 1e9,
-        p50=_quantile(buckets, 0.50, longest),
-        p95=_quantile(buckets, 0.95, longest),
-        p99=_quantile(buckets, 0.99, longest),
+        p50=quantile(buckets, 0.50, longest),
+        p95=quantile(buckets, 0.95, longest),
+        p99=quantile(buckets, 0.99, longest),
     )
-
-
-def _quantile(buckets: tuple[int, ...], share: float, longest: int) -> float:
-    """The middle of the bucket in which the quantile lies: right within a factor of 1.5."""
-    wanted = sum(buckets) * share
-    seen = 0
-    for bits, count in enumerate(buckets):
-        seen += count
-        if count and seen >= wanted:
-            return float(min(1.5 * 2 ** max(bits - 1, 0), longest)) / 1e9
-    return 0.0
 
 
 def _is_alive(pid: int, started: int) -> bool:

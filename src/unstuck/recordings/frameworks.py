@@ -11,8 +11,8 @@ from ..evidence.loader import Buckets, Loader, Note, Skipping
 from ..inside import format as f
 from ..inside.format import SKIPPED_BITS, SKIPPED_BY_LOADER, Kind
 from ..wording.settings import ARGUMENTS
+from .decoder import LOADER_KINDS, Entry
 from .loggers import Told
-from .reader import LOADER_KINDS, BoardEntry
 from .shards import decoded
 
 
@@ -70,7 +70,7 @@ def _skipping(facts: Told) -> list[Skipping]:
     return [_passed_over(facts, entry) for entry in facts.board if entry.kind == Kind.SKIPPING]
 
 
-def _passed_over(facts: Told, one: BoardEntry) -> Skipping:
+def _passed_over(facts: Told, one: Entry) -> Skipping:
     loader = next((each for each in facts.board if each.kind in LOADER_KINDS and each.key == one.key), None)
     how, lasted, skipped = one.d & ((1 << SKIPPED_BITS) - 1), one.d >> SKIPPED_BITS, one.a
     if how == SKIPPED_BY_LOADER and loader is not None and loader.since >= one.since:

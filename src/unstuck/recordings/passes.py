@@ -7,7 +7,8 @@ from typing import Protocol
 
 from ..inside import format as f
 from ..inside.format import MODE_BITS, Kind
-from .reader import LOADER_KINDS, BoardEntry, Recording
+from .decoder import LOADER_KINDS, Entry
+from .reader import Recording
 
 NOTED = 16  # passes of a loader whose end is among the notes, however long ago it was
 
@@ -16,7 +17,7 @@ class Recorded(Protocol):
     """A recording with its notes and its board."""
 
     recording: Recording
-    board: list[BoardEntry]
+    board: list[Entry]
 
     def noted(self, kind: int, key: int | None = None) -> list[list[int]]: ...
 
@@ -49,7 +50,7 @@ def rows(facts: Recorded, kind: int, key: int | None = None) -> list[list[int]]:
     return sorted(facts.noted(kind, key) + ring, key=lambda one: one[f.R_START])
 
 
-def _of_loader(facts: Recorded, number: int, board: BoardEntry) -> list[PassSeen]:
+def _of_loader(facts: Recorded, number: int, board: Entry) -> list[PassSeen]:
     begun = {
         one[f.R_A]: PassSeen(
             number, one[f.R_A], one[f.R_START], one[f.R_C] & (1 << MODE_BITS) - 1, one[f.R_C] >> MODE_BITS

@@ -10,7 +10,8 @@ from ..evidence.basics import Place, Timing
 from ..evidence.loader import DataFile, Source
 from ..inside import format as f
 from ..inside.format import Kind
-from .reader import BoardEntry, Recording
+from .decoder import Entry
+from .reader import Recording
 
 OPENING = "ParquetFile"  # a call of this name opens a file and reads no row
 ROWS = "rows"
@@ -21,7 +22,7 @@ class Sourced(Protocol):
     """As much of `facts.Facts` as is needed here."""
 
     recording: Recording
-    board: list[BoardEntry]
+    board: list[Entry]
 
     def at(self, moment: int) -> float: ...
     def noted(self, kind: int, key: int | None = None) -> list[list[int]]: ...
@@ -56,7 +57,7 @@ def sources(facts: Sourced) -> list[Source]:
     ]
 
 
-def _source(facts: Sourced, note: list[int], board: BoardEntry | None, again: int) -> Source:
+def _source(facts: Sourced, note: list[int], board: Entry | None, again: int) -> Source:
     key = note[f.R_KEY]
     kind, name, threads, *line = facts.recording.string(key).split("\n")
     calls = facts.timing(Kind.SOURCE, key)

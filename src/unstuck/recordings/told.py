@@ -6,16 +6,20 @@ import struct
 from collections.abc import Callable
 from typing import Protocol
 
+import numpy as np
+
 from ..evidence.process import Metric, Progress
 from ..inside import format as f
 from ..inside.format import Kind
-from .reader import BoardEntry, Recording
+from .decoder import Entry
+from .reader import Recording
 
 
-def metrics(recording: Recording, board: list[BoardEntry], at: Callable[[int], float]) -> list[Metric]:
+def metrics(recording: Recording, board: list[Entry], at: Callable[[int], float]) -> list[Metric]:
     """The newest of each name that has a place on the board. A step of -1: it was not told."""
     newest = {one.key: (one.since, one.a, one.b) for one in board if one.kind == Kind.METRIC}
-    for row in recording.events(Kind.METRIC).tolist() if newest else ():  # the board is a moment behind the ring
+    rows = recording.events(Kind.METRIC).astype(np.int64).tolist() if newest else []
+    for row in rows:  # the board is a moment behind the ring
         key, when = row[f.R_KEY], row[f.R_START]
         if key in newest and when >= newest[key][0]:
             newest[key] = (when, row[f.R_A], row[f.R_B])
@@ -29,7 +33,7 @@ class Told(Protocol):
     """As much of `facts.Facts` as is needed here."""
 
     recording: Recording
-    board: list[BoardEntry]
+    board: list[Entry]
 
     def at(self, moment: int) -> float: ...
     def noted(self, kind: int, key: int | None = None) -> list[list[int]]: ...
@@ -40,12 +44,12 @@ def progress(facts: Told) -> list[Progress]:
     return [_progress(facts, one) for one in facts.board if one.kind == Kind.PROGRESS]
 
 
-def _progress(facts: Told, entry: BoardEntry) -> Progress:
+def _progress(facts: Told, entry: Entry) -> Progress:
     rose = [one[f.R_DURATION] / 1e9 for one in facts.noted(Kind.PROGRESS, entry.key)]
     return Progress(
         name=facts.recording.string(entry.key),
-        have=signed(entry.a),
-        need=signed(entry.b),
+        have=entry.a,
+        need=entry.b,
         unit=facts.recording.string(entry.c),
         since=facts.at(entry.since),
         first=facts.at(entry.d >> 1) if entry.d else None,
@@ -53,10 +57,6 @@ def _progress(facts: Told, entry: BoardEntry) -> Progress:
     )
 
 
-def signed(word: int) -> int:
-    return word - (1 << 64) if word >> 63 else word
-
-
 def _double(word: int) -> float:
-    (value,) = struct.unpack("<d", struct.pack("<Q", word))
+    (value,) = struct.unpack("<d", struct.pack("<q", word))
     return float(value)

@@ -14,7 +14,7 @@ from ..evidence.live import Stall
 from ..inside import format as f
 from ..inside.format import Kind, RecordingName, recording_name
 from ..probes import kernel, processes
-from .boards import Board
+from ..recordings.boards import Board
 
 LEAST = 10.0  # seconds: less is everyday life of a training
 TIMES = 10  # of what the activity usually takes

@@ -18,11 +18,12 @@ from ..evidence.loader import Loader
 from ..evidence.process import Process
 from ..inside import format as f
 from ..inside.run_folder import kind_of
-from ..recordings.facts import Facts
-from ..recordings.reader import Recording, Unfinished
-from ..recordings.spikes import Waits, waits_of, with_spikes
 from ..safe_files import NotPlainError, read_plain
 from ..wording.left_out import encodable, left_out
+from .decoder import Unfinished, signed
+from .facts import Facts
+from .reader import Recording
+from .spikes import Waits, waits_of, with_spikes
 
 EXITS = {f.EXIT_REAPED: "reaped", f.EXIT_PEEKED: "peeked"}
 LARGEST_RUN = 8 << 20  # bytes of run.json: a command line is at most two of them
@@ -196,8 +197,6 @@ def _with_spikes(
 
 
 def _exit(facts: Facts, record: list[int], by: Process) -> Exit:
-    status = record[f.R_B]
-    signed = status - (1 << 64) if status >> 63 else status
     at = facts.at(record[f.R_START])
     how = EXITS.get(record[f.R_C], "reaped")
-    return Exit(pid=record[f.R_A], status=signed, at=at, how=how, by=by.pid, node=by.node)
+    return Exit(pid=record[f.R_A], status=signed(record[f.R_B]), at=at, how=how, by=by.pid, node=by.node)
