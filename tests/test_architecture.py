@@ -46,7 +46,10 @@ MAY_IMPORT: dict[str, set[str]] = {
         *("analysis.stacks", "analysis.standstill", "analysis.endless_loops", "analysis.case", "analysis.rank_deaths"),
     },
     # Written beside a run without numpy, whose threads would take the watcher's signals: not from whole recordings.
-    "logs": {"evidence", "report", "inside.format", "inside.run_folder", "recordings.decoder", "recordings.tail"},
+    "logs": {
+        *("evidence", "report", "inside.format", "inside.run_folder"),
+        *("recordings.decoder", "recordings.passes", "recordings.tail"),
+    },
     "views": {"evidence", "report"},  # a view that computes cannot be trusted
     "diagnose": {"", "evidence", "analysis", "report", "reporting", "recordings", "probes", "rules"},
     # The same reading serves a check, a cluster, and a run that had trouble with a file.

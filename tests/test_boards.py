@@ -15,8 +15,7 @@ from unstuck.inside.format import Kind, RecordingName, recording_name
 from unstuck.inside.recorder import Recorder, clock
 from unstuck.recordings.boards import Board
 from unstuck.recordings.decoder import AT_FIRST, Entry
-from unstuck.recordings.facts import Facts
-from unstuck.recordings.reader import Recording
+from unstuck.recordings.reader import Facts, Recording
 from unstuck.recordings.tail import Tail
 from unstuck.watching.recorded_run import environment
 from unstuck.watching.stall_clock import LEAST, StallClock, limit

@@ -2,46 +2,79 @@
 
 from __future__ import annotations
 
-from unstuck.inside.format import MODE_EVAL, MODE_NO_GRAD
-from unstuck.logs.marks import Marks
-from unstuck.logs.passes import Loader, Pass
+from unstuck.inside.format import MODE_BITS, MODE_EVAL, MODE_NO_GRAD, Kind
+from unstuck.logs.describing import KnownLoader
+from unstuck.logs.passes import PassLines
 from unstuck.logs.settings import Settings
+from unstuck.recordings.decoder import Entry, Record
+from unstuck.recordings.passes import Passes
+
+SECOND = 1_000_000_000
+
+
+class Clock:
+    """Seconds of a recording that was opened at 0."""
+
+    def seconds(self, moment):
+        return moment / SECOND
+
+    def moment(self, seconds):
+        return int(seconds * SECOND)
 
 
 class Run:
-    """Passes of two loaders, played through the marks."""
+    """Passes of two loaders, played through the account and its lines."""
 
     def __init__(self):
-        self.loaders = {number: Loader(number) for number in (1, 2)}
-        self.marks = Marks("[Rank 0]", Settings(every=10, validation_every=5), self.loaders)
+        self.passes = Passes(0)
+        self.marks = PassLines(Clock(), Settings(every=10, validation_every=5), {1: KnownLoader(1), 2: KnownLoader(2)})
+        self.marks.name = "[Rank 0]"
+        self.steps = {1: 0, 2: 0}
+        self.count = {1: 0, 2: 0}
+        self.batches_of = {1: 0, 2: 0}
+        self.names = {}
         self.lines = []
 
+    def record(self, kind, key, at, a=0, b=0, c=0, duration=0):
+        return Record(kind, key, int(at * SECOND), int(duration * SECOND), a, b, c)
+
     def begins(self, number, at, modes=0):
-        loader = self.loaders[number]
-        loader.pass_now += 1
-        if loader.now is not None and loader.now.after is None:
-            loader.now.after = loader.steps
-        loader.now = Pass(loader, loader.pass_now, at, loader.steps, modes)
-        self.marks.begins(loader.now)
-        return loader.now
+        self.count[number] += 1
+        steps = self.steps[number] << MODE_BITS | modes
+        return self.passes.iterator(self.record(Kind.ITERATOR, number, at, self.count[number], 0, steps))
 
     def ends(self, one, at, *, left=False):
-        one.after = None if left else one.loader.steps
-        self.marks.ends(one, at, left=left)
+        number = one.loader.number
+        if left:
+            self.passes.shutdown(self.record(Kind.SHUTDOWN, number, at, one.number))
+            self.passes.confirm_left()
+        else:
+            record = self.record(Kind.PASS_END, number, at, one.batches, one.number, self.steps[number])
+            self.passes.pass_end(record)
 
     def batches(self, one, count, begin):
         for number in range(count):
-            one.batches, one.newest = number + 1, begin + number
-            self.marks.batch(one, begin + number, number)
-        one.loader.batches += count
+            record = self.record(Kind.WAIT, one.loader.number, begin + number, number, one.number)
+            self.marks.batch(self.passes.batch(record), number)
+        self.batches_of[one.loader.number] += count
+
+    def named(self, name, at, *, ends=False, number=0):
+        begun = self.names.setdefault(name, at)
+        self.passes.phase(self.record(Kind.PHASE, 9, begun, not ends, number, 0, at - begun), name)
 
     def look(self, now, **steps):
         for number, count in steps.items():
-            self.loaders[int(number[1:])].steps = count
-        self.lines += self.marks.decide(now)
+            self.steps[int(number[1:])] = count
+        board = [
+            Entry(Kind.WAIT, number, 0, 0, self.count[number], self.batches_of[number], self.steps[number], "")
+            for number in self.count
+        ]
+        self.passes.look(board)
+        self.lines += self.marks.of(self.passes, now)
 
     def texts(self):
-        return [one.text.removeprefix("[Rank 0] ").replace("=", "").strip() for one in self.lines]
+        texts = [one.text.removeprefix("[Rank 0] ").replace("=", "").strip() for one in self.lines]
+        return [text.removesuffix(" (loader 1)").removesuffix(" (loader 2)") for text in texts]
 
     def marked(self):
         return [" ".join(text.split()[:4]) for text in self.texts() if text.startswith("EPOCH")]
@@ -100,9 +133,8 @@ def test_a_loader_that_is_left_after_every_batch_trains():
     """`next(iter(loader))`: the pass is over before its batch is used."""
     run = Run()
     for number in range(4):
-        run.loaders[1].steps = number  # it was taken meanwhile
-        run.begins(1, float(number))
-        run.ends(run.loaders[1].now, number + 0.1, left=True)
+        run.steps[1] = number  # it was taken meanwhile
+        run.ends(run.begins(1, float(number)), number + 0.1, left=True)
         run.look(number + 0.5, l1=number)
     run.look(5.0, l1=4)
     assert set(run.marked()) == {f"EPOCH {n} TRAINING {mark}" for n in range(4) for mark in ("START", "END")}
@@ -164,14 +196,14 @@ def test_an_evaluated_model_that_is_trained_is_no_validation():
 
 def test_what_the_user_names_is_marked_at_once_and_takes_passes_in():
     run = Run()
-    run.marks.named("val", 0, 1.0)
+    run.named("val", 1.0)
     inner = run.begins(2, 1.5)
     run.batches(inner, 6, 2.0)
     run.look(2.0)
     assert run.marked() == ["EPOCH 0 VALIDATION START"]
     run.ends(inner, 8.0)
-    run.marks.named_ends("val", 0, 9.0)
-    run.marks.named("drawing", 0, 10.0)
+    run.named("val", 9.0, ends=True)
+    run.named("drawing", 10.0)
     run.look(11.0)
     assert [text for text in run.texts() if text.startswith("V")] == ["Validation step 0", "Validation step 5"]
     assert run.marked()[1:] == ["EPOCH 0 VALIDATION END", "EPOCH 0 DRAWING START"]
@@ -183,10 +215,27 @@ def test_a_pause_between_two_marks_is_told():
     train = run.begins(1, 0.0)
     run.look(4.0, l1=4)
     run.ends(train, 5.0)
-    run.begins(2, 5.5, MODE_NO_GRAD)
+    validation = run.begins(2, 5.5, MODE_NO_GRAD)
     run.look(6.0)
     assert "after" not in run.texts()[-1]
-    run.ends(run.loaders[2].now, 7.0)
+    run.ends(validation, 7.0)
     run.begins(1, 12.0)
     run.look(13.0, l1=6)
     assert run.texts()[-1].endswith("START  5 s after the mark before")
+
+
+def test_an_epoch_that_was_taken_for_another_begins_once_more():
+    """One loader for both, and a first step that takes longer than it is waited for."""
+    run = Run()
+    train = run.begins(1, 0.0)
+    run.look(1.0, l1=4)
+    run.ends(train, 5.0)
+    validation = run.begins(1, 6.0)
+    run.batches(validation, 4, 6.0)
+    run.ends(validation, 10.0)
+    run.look(11.0)
+    run.begins(1, 12.0)
+    run.look(23.0)
+    assert run.marked()[-1] == "EPOCH 0 START no"
+    run.look(30.0, l1=5)
+    assert run.texts()[-1] == "EPOCH 1 TRAINING START  not EPOCH 0, as it seemed"

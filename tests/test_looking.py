@@ -15,8 +15,8 @@ from stuck import wait_for
 from unstuck.evidence.process import Process
 from unstuck.inside import format as f
 from unstuck.probes import kernel, look, processes, stack_dumps
-from unstuck.recordings.facts import Facts
-from unstuck.recordings.reader import Recording
+from unstuck.recordings.facts import process_of
+from unstuck.recordings.reader import Facts, Recording
 
 pytestmark = pytest.mark.scenario
 
@@ -138,7 +138,7 @@ def answering(tmp_path):
     with child(ANSWERS.format(package=PACKAGE), tmp_path / "recordings") as process:
         asleep(process)
         (path,) = (tmp_path / "recordings").glob("*.rec")
-        yield Facts(Recording(path), 0.0).process()
+        yield process_of(Facts(Recording(path), 0.0))
 
 
 def test_where_ptrace_is_refused_a_recorded_process_gives_its_stacks_itself(tmp_path, answering):

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from pythons import python
-from unstuck.recordings.facts import Facts
-from unstuck.recordings.reader import Recording
+from unstuck.recordings.facts import process_of
+from unstuck.recordings.reader import Facts, Recording
 
 BOOTSTRAP = Path(__file__).parents[1] / "src" / "unstuck" / "inside" / "bootstrap"
 PROGRAM = """
@@ -37,7 +37,7 @@ def test_it_records_without_a_warning(version, tmp_path):
     )
 
     (file,) = (tmp_path / "recordings").iterdir()
-    process = Facts(Recording(file), 0.0).process()
+    process = process_of(Facts(Recording(file), 0.0))
     assert ended.stderr.splitlines()[-1] == "LookupError: the end"
     assert process.failure.type == "LookupError"
     assert process.stages["decode"].count == 1

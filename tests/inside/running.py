@@ -18,8 +18,8 @@ from typing import IO
 from unstuck.evidence.process import Process
 from unstuck.inside import format as f
 from unstuck.recordings.decoder import Unfinished
-from unstuck.recordings.facts import Facts
-from unstuck.recordings.reader import Recording
+from unstuck.recordings.facts import process_of
+from unstuck.recordings.reader import Facts, Recording
 
 SRC = Path(__file__).parents[2] / "src"
 PACKAGE = SRC / "unstuck"
@@ -63,6 +63,20 @@ def look(loader=held_out):
 )
 
 
+class Recorded(Facts):
+    """One process's recording, with what only tests ask it for."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(Recording(path), 0.0)
+
+    def process(self) -> Process:
+        return process_of(self)
+
+    def events(self, kind: int, key: int | None = None) -> list[list[int]]:
+        """Frequent events of one kind in the order they were written, as far back as the ring goes."""
+        return [one for one in self.recording.ring() if one[f.R_KIND] == kind and key in (None, one[f.R_KEY])]
+
+
 class Run:
     """A program that has ended: its status, what it printed, what was recorded."""
 
@@ -73,21 +87,21 @@ class Run:
         self.err = err
 
     @property
-    def facts(self) -> list[Facts]:
+    def facts(self) -> list[Recorded]:
         """Of every process, in the order they were started."""
-        found = [Facts(Recording(path), 0.0) for path in self.folder.glob("*.rec")]
+        found = [Recorded(path) for path in self.folder.glob("*.rec")]
         return sorted(found, key=lambda one: one.recording.header[f.H_MONOTONIC])
 
-    def role(self, role: int) -> list[Facts]:
+    def role(self, role: int) -> list[Recorded]:
         return [one for one in self.facts if one.recording.header[f.H_ROLE] == role]
 
     @property
-    def main(self) -> Facts:
+    def main(self) -> Recorded:
         (only,) = self.role(f.ROLE_MAIN)
         return only
 
     @property
-    def workers(self) -> list[Facts]:
+    def workers(self) -> list[Recorded]:
         return self.role(f.ROLE_WORKER)
 
     @property
@@ -184,7 +198,7 @@ def meanwhile(folder: Path, wanted: Callable[[Process], object], seen: list[Proc
             for path in folder.glob(f"*.{pid}.*.rec"):
                 if path.name.rsplit(".", 3)[1] == str(pid):
                     with contextlib.suppress(Unfinished):  # it is being opened
-                        seen.extend(one for one in [Facts(Recording(path), 0.0).process()] if wanted(one))
+                        seen.extend(one for one in [Recorded(path).process()] if wanted(one))
             time.sleep(0.02)
 
     return look

@@ -13,8 +13,7 @@ from unstuck.errors import UserError
 from unstuck.inside import format as f
 from unstuck.inside.recorder import Recorder
 from unstuck.recordings.decoder import Unfinished
-from unstuck.recordings.facts import Facts
-from unstuck.recordings.reader import Recording
+from unstuck.recordings.reader import Facts, Recording
 
 LAYOUT = f.Layout(board=4, totals=4, ring=16, notes=8, strings=1024, last_words=512)
 

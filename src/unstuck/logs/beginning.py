@@ -9,7 +9,8 @@ from ..inside import format as f
 from ..inside.format import Kind
 from ..inside.redaction import redacted
 from ..inside.run_folder import process_start
-from ..recordings.tail import Record, Tail
+from ..recordings.decoder import Record
+from ..recordings.tail import Tail
 from ..wording.text import duration, many
 from .line import DEBUG, INFO, Line
 

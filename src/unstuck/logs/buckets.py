@@ -8,7 +8,8 @@ from typing import Any
 
 from ..inside import format as f
 from ..inside.format import Kind
-from ..recordings.tail import Record, Tail
+from ..recordings.decoder import Record
+from ..recordings.tail import Tail
 from ..wording.text import duration, many
 from .line import DEBUG, INFO, Line
 

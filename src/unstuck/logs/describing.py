@@ -7,7 +7,6 @@ import re
 from typing import Any
 
 from .line import DEBUG, INFO, WARNING, Line
-from .passes import Loader
 
 FLOW, DATASET = "🔍 [DATA_FLOW]", "🔍 [DATASET_INIT]"
 PARAMETERS = (
@@ -21,6 +20,14 @@ LISTED = re.compile(r"(?:list|tuple|dict|set) of (\d+)")
 # Streams of libraries that say themselves which files a worker has: see shards.py.
 TOLD_APART = ("datasets.iterable_dataset.", "webdataset.", "litdata.", "streaming.")
 STANDARD = "torch.utils.data.sampler.BatchSampler"
+
+
+class KnownLoader:
+    """What is known of one of them."""
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+        self.length: int | None = None
 
 
 def described(rank: str, at: float, number: int, text: str) -> list[Line]:
@@ -43,7 +50,7 @@ def described(rank: str, at: float, number: int, text: str) -> list[Line]:
     ]
 
 
-def lengths(rank: str, at: float, loader: Loader, dataset: int | None) -> list[Line]:
+def lengths(rank: str, at: float, loader: KnownLoader, dataset: int | None) -> list[Line]:
     lines = [Line(at, INFO, "data", f"{rank} {FLOW} - DataLoader length: {loader.length} (loader {loader.number})")]
     if dataset is not None:
         text = f"{rank} {DATASET} - dataset length: {dataset} (loader {loader.number})"
@@ -55,7 +62,7 @@ def lengths(rank: str, at: float, loader: Loader, dataset: int | None) -> list[L
 
 
 def assigned(
-    whose: str, at: float, text: str, loader: Loader, dataset: int | None, worker: int, workers: int
+    whose: str, at: float, text: str, loader: KnownLoader, dataset: int | None, worker: int, workers: int
 ) -> list[Line]:
     """What a worker will read, as far as it can be known before it is read."""
     known = _decoded(text)

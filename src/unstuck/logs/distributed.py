@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 
 from ..inside import format as f
 from ..inside.format import Kind
-from ..recordings.decoder import Entry
-from ..recordings.tail import Record, Tail
+from ..recordings.decoder import Entry, Record
+from ..recordings.tail import Tail
 from ..wording.text import duration
 from .line import DEBUG, ERROR, INFO, Line
 

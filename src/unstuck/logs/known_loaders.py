@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from ..inside import format as f
-from ..recordings.tail import Record, Tail
+from ..recordings.decoder import Record
+from ..recordings.tail import Tail
 from . import describing
+from .describing import KnownLoader
 from .line import Line
-from .passes import Loader
 
 KEPT = 4096  # workers: they may come anew with every epoch
 
@@ -16,7 +17,7 @@ class KnownLoaders:
 
     def __init__(self, tail: Tail) -> None:
         self.rank = ""  # how the process is called in its lines
-        self.loaders: dict[int, Loader] = {}
+        self.loaders: dict[int, KnownLoader] = {}
         self.workers: dict[int, tuple[int, int]] = {}  # loader and number of each, by pid
         self.iterable: dict[int, bool] = {}  # by loader
         self._tail = tail
@@ -25,8 +26,8 @@ class KnownLoaders:
         self._assigned: list[tuple[float, int, int]] = []
         self._told: set[tuple[int, int]] = set()  # loader and number of workers whose share was told
 
-    def loader(self, number: int) -> Loader:
-        return self.loaders.get(number) or self.loaders.setdefault(number, Loader(number))
+    def loader(self, number: int) -> KnownLoader:
+        return self.loaders.get(number) or self.loaders.setdefault(number, KnownLoader(number))
 
     def met(self, one: Record) -> list[Line]:
         """A loader in use is described again with every pass; one line may make so many that a number is used twice."""
@@ -36,8 +37,6 @@ class KnownLoaders:
         self._descriptions[one.key] = text
         self.loader(one.key)
         self.iterable[one.key] = '"iterable": true' in text
-        for loader in self.loaders.values():
-            loader.label = f" (loader {loader.number})" if len(self.loaders) > 1 else ""
         return describing.described(self.rank, self._tail.seconds(one.start), one.key, text)
 
     def length(self, one: Record) -> list[Line]:

@@ -6,7 +6,8 @@ import json
 from collections.abc import Callable
 
 from ..inside.format import APART, Kind
-from ..recordings.tail import Record, Tail
+from ..recordings.decoder import Record
+from ..recordings.tail import Tail
 from ..wording.text import duration, many
 from .line import DEBUG, ERROR, INFO, WARNING, Line
 

@@ -8,9 +8,10 @@ from typing import Any
 
 from ..evidence.epochs import TRAINING, VALIDATION
 from ..inside import format as f
-from ..inside.format import MODE_BITS, Kind
-from ..recordings.decoder import LOADER_KINDS, Entry
-from ..recordings.tail import Record, Tail
+from ..inside.format import Kind
+from ..recordings.decoder import Entry, Record
+from ..recordings.passes import Pass, Passes
+from ..recordings.tail import Tail
 from ..wording.text import duration, many
 from . import failures, parts, saving
 from .beginning import Beginning
@@ -19,8 +20,7 @@ from .known_loaders import KnownLoaders
 from .line import DEBUG, ERROR, INFO, WARNING, Line
 from .logging_calls import Logging
 from .losses import Losses, is_of_validation
-from .marks import Marks
-from .passes import Loader, Pass
+from .passes import PassLines
 from .sample_times import KINDS, SampleTimes
 from .settings import Settings
 from .shards import ShardLines
@@ -31,14 +31,17 @@ RING = (
     Kind.CALL, Kind.SOURCE,
 )  # fmt: skip
 NOTES = (
-    Kind.LOADER, Kind.LENGTH, Kind.ITERATOR_FAILED, Kind.WORKER, Kind.OPTIMIZER, Kind.EXIT, Kind.ADAPTER_FAILED,
-    Kind.SAVE, Kind.SAVE_FAILED, Kind.PHASE, Kind.GROUP, Kind.EARLY, Kind.WRAPPED, Kind.LOGGER, Kind.CALL, Kind.SOURCE,
-    Kind.DATA_FILE, *parts.KINDS,
+    Kind.LOADER, Kind.LENGTH, Kind.ITERATOR, Kind.PASS_END, Kind.ITERATOR_FAILED, Kind.WORKER, Kind.OPTIMIZER,
+    Kind.EXIT, Kind.ADAPTER_FAILED, Kind.SAVE, Kind.SAVE_FAILED, Kind.PHASE, Kind.GROUP, Kind.EARLY, Kind.WRAPPED,
+    Kind.LOGGER, Kind.CALL, Kind.SOURCE, Kind.DATA_FILE, *parts.KINDS,
 )  # fmt: skip
 LOOP, SETUP, PROCESS, ACCESS = "[TRAIN_LOOP]", "🔍 [SETUP_EPOCH]", "🔍 [TRAIN_PROCESS]", "🔍 [DATASET]"
 AS_WORD, AS_DOUBLE = struct.Struct("q").pack, struct.Struct("d").unpack
 SETTLED = 0.3  # seconds after which an event has come, if the loop goes on: they are written a tenth of a second late
 MISSED_EVERY = 10.0  # seconds between two words about missing events
+
+
+BOTH = (Kind.ITERATOR, Kind.PASS_END)  # kinds that are among frequent and rare events
 
 
 class MainProcess:
@@ -49,7 +52,8 @@ class MainProcess:
         self.pid = tail.header[f.H_PID]
         self.name = ""
         self.known = KnownLoaders(tail)
-        self._marks = Marks("", settings, self.known.loaders)
+        self._passes = Passes(tail.header[f.H_MONOTONIC])
+        self._marks = PassLines(tail, settings, self.known.loaders)
         self._distributed = Distributed(tail)
         self._logging = Logging(tail)
         self._sources = Sources(tail)
@@ -61,12 +65,11 @@ class MainProcess:
         self._failed_exits: set[int] = set()
         self._setup: dict[int, int] = {}  # the newest pass of each loader that was told of
         self._early: list[Record] = []
-        self._shut = False  # workers of a pass were ended, and it does not show yet whether it was left
         self._missed, self._missed_told = 0, 0.0
         self._met = False
 
     def called(self, name: str) -> None:
-        self.name = self._marks.rank = self.known.rank = name
+        self.name = self._marks.name = self.known.rank = name
         for part in self._parts:
             part.name = name
 
@@ -77,7 +80,7 @@ class MainProcess:
     def lines(self, now: float, *, final: bool) -> list[Line]:
         """What happened since the last time, in the order of time."""
         tail = self.tail
-        new = tail.notes.new() + tail.ring.new()
+        new = self._new()
         records = self._due([one for one in new if one.kind not in KINDS], now, final=final)
         tail.look()
         board = tail.board()  # after the rings: what it says is never older
@@ -87,16 +90,24 @@ class MainProcess:
             lines += read[record.kind](record)
         if self._samples is not None:
             lines += self._samples.lines(self.name, [one for one in new if one.kind in KINDS])
-        self._look_at(board)
+        self._passes.look(board)
         lines += self.beginning.lines(now, final=final)
         lines += self._sources.look(board, now)
         lines += self._starting(board) + self._distributed.waits(board, now, final=final)
         if final:
             lines += self._close(now)
-        lines += self._marks.decide(now, final=final)
+        lines += self._marks.of(self._passes, now, final=final)
         lines += self.known.shares()
         lines += [self._failure(said) for said in tail.new_last_words()]
         return sorted(lines + self._gaps(now, final=final), key=lambda one: one.at)
+
+    def _new(self) -> list[Record]:
+        """Beginnings and ends of passes are among both: the notes still have them where the ring was overwritten."""
+        notes, ring = self.tail.notes.new(), self.tail.ring.new()
+        if self.tail.ring.missed:
+            told = {_which(one) for one in ring}
+            return [one for one in notes if one.kind not in BOTH or _which(one) not in told] + ring
+        return [one for one in notes if one.kind not in BOTH] + ring
 
     def _due(self, new: list[Record], now: float, *, final: bool) -> list[Record]:
         """In the order of time. Steps are written down together, so that what came after them may be there first."""
@@ -141,57 +152,36 @@ class MainProcess:
         return [*begins, Line(at, DEBUG, "loop", text)]
 
     def _iterator(self, one: Record) -> list[Line]:
-        loader = self.known.loader(one.key)
-        self._confirm_left()
+        if self._passes.iterator(one) is None:
+            return []
+        self.known.loader(one.key)
         lines = self._set_up(one.key, one.a, self._at(one.start))
-        steps, modes = one.c >> MODE_BITS, one.c & (1 << MODE_BITS) - 1
-        if loader.now is not None and loader.now.number == one.a - 1 and loader.now.after is None:
-            loader.now.after = steps
-        self._leave(loader, self._at(one.start))
-        self._begin_pass(loader, one.a, self._at(one.start), steps, modes)
         workers = many(one.b, "worker") if one.b else "no workers: this process loads the data itself"
         text = f"{self.name} 🔍 {LOOP} - main data iterator created: pass {one.a} over loader {one.key}, {workers}"
-        return [*lines, Line(self._at(one.end), INFO, "loop", f"{text}, in {duration(one.duration / 1e9)}", main=False)]
-
-    def _begin_pass(self, loader: Loader, number: int, at: float, before: int | None = None, modes: int = 0) -> Pass:
-        loader.now = Pass(loader, number, at, loader.steps if before is None else before, modes)
-        self._marks.begins(loader.now)
-        return loader.now
-
-    def _leave(self, loader: Loader, at: float) -> None:
-        if loader.now is not None and loader.now.ended is None:
-            self._marks.ends(loader.now, at, left=True)
+        text += f", in {duration(one.duration / 1e9)}" if one.duration else ""
+        return [*lines, Line(self._at(one.end), INFO, "loop", text, main=False)]
 
     def _iterator_failed(self, one: Record) -> list[Line]:
         text = f"{self.name} ❌ {LOOP} creating the main data iterator failed: {self.tail.string(one.b)}"
         return [Line(self._at(one.end), ERROR, "loop", text, key=True)]
 
     def _batch(self, one: Record) -> list[Line]:
-        loader = self.known.loader(one.key)
-        if self._shut:
-            self._confirm_left()
-        now = loader.now
-        if now is None or now.number != one.b:  # it was begun before anybody recorded, or its beginning is missing
-            self._leave(loader, self._at(one.start))
-            now = self._begin_pass(loader, one.b, self._at(one.start))
-        now.batches, now.newest = one.a + 1, self._at(one.end)
-        now.worked += one.c / 1e9
-        self._marks.batch(now, now.newest, one.a)
+        self.known.loader(one.key)
+        now = self._passes.batch(one)
+        self._marks.batch(now, one.a)
         if one.a:
-            now.waited += one.duration / 1e9
             return []
+        at = self._at(one.end)
         text = f"{self.name} {PROCESS} first batch of pass {one.b} over loader {one.key}"
-        ready = self._sources.ready(now.newest, "the first batch is ready")
-        return [*ready, Line(now.newest, DEBUG, "loop", f"{text} after {duration(one.duration / 1e9)}")]
+        ready = self._sources.ready(at, "the first batch is ready")
+        return [*ready, Line(at, DEBUG, "loop", f"{text} after {duration(one.duration / 1e9)}")]
 
     def _pass_end(self, one: Record) -> list[Line]:
-        loader, at = self.known.loader(one.key), self._at(one.end)
-        now = loader.now if loader.now is not None and loader.now.number == one.b else None
-        if now is None or now.ended is not None:
-            now = self._begin_pass(loader, one.b, at)
-        now.batches, now.after = one.a, one.c
-        self._marks.ends(now, at, left=False)
-        logged = self._logging.ends(now.number, loader.number, at, at - now.begun)
+        now, at = self._passes.pass_end(one), self._at(one.end)
+        if now is None:
+            return []
+        self.known.loader(one.key)
+        logged = self._logging.ends(now.number, one.key, at, (one.end - now.begun) / 1e9)
         total = self._counted(now)
         text = f"{self.name} COMPLETED iteration, total samples: {total}"
         return [*logged, *([Line(at, INFO, "data", text, main=False)] if total else [])]
@@ -204,20 +194,12 @@ class MainProcess:
         return f"{now.samples}" if now.fetches == now.batches else f"unknown, {now.samples} seen (events are missing)"
 
     def _shutdown(self, one: Record) -> list[Line]:
-        """The workers of a pass are ended: because it has come to its end, which is told next, or was left."""
-        now = self.known.loader(one.key).now
-        if now is not None and now.number == one.a and now.ended is None:
-            now.shut, self._shut = self._at(one.end), True
+        self._passes.shutdown(one)
         return []
-
-    def _confirm_left(self) -> None:
-        self._shut = False
-        for one in [one for one in self._marks.open if one.shut is not None]:
-            self._marks.ends(one, one.shut or one.newest, left=True)
 
     def _fetch(self, one: Record) -> list[Line]:
         """In this process itself: it has no workers."""
-        now = self.known.loader(one.key).now
+        now = self._passes.loader(one.key).now
         if now is None:
             return []
         first = not now.samples and now.number == 1
@@ -250,7 +232,7 @@ class MainProcess:
 
     def _metric(self, one: Record) -> list[Line]:
         name, value = self.tail.string(one.key), AS_DOUBLE(AS_WORD(one.b))[0]
-        inner = self._marks.open[-1] if self._marks.open else None
+        inner = self._passes.open[-1] if self._passes.open else None
         validates = (
             inner is not None and inner.kind != TRAINING and (is_of_validation(name) or inner.kind == VALIDATION)
         )
@@ -266,15 +248,8 @@ class MainProcess:
         return saving.failed(self.tail, self.name, one)
 
     def _phase(self, one: Record) -> list[Line]:
-        tell = self._marks.named if one.a else self._marks.named_ends
-        tell(self.tail.string(one.key), one.b, self._at(one.end))
+        self._passes.phase(one, self.tail.string(one.key))
         return []
-
-    def _look_at(self, board: list[Entry]) -> None:
-        for one in board:
-            if one.key in self.known.loaders and one.kind in LOADER_KINDS:
-                loader = self.known.loaders[one.key]
-                loader.batches, loader.steps, loader.pass_now = one.c, one.d, one.b
 
     def _failure(self, said: dict[str, Any]) -> Line:
         iterable = any(self.known.iterable.values()) and said.get("index") is None
@@ -292,10 +267,12 @@ class MainProcess:
         """The process has ended."""
         header = self.tail.header
         at = self._at(header[f.H_ENDED]) if header[f.H_ENDED] else now
-        self._confirm_left()
-        for loader in self.known.loaders.values():
-            self._leave(loader, at)
-        self._marks.close(at)
+        self._passes.close(header[f.H_ENDED] or self.tail.moment(now))
         how = f.ENDINGS[header[f.H_ENDED_HOW]] if header[f.H_ENDED_HOW] < len(f.ENDINGS) else ""
         text = f"{self.name} {PROCESS} pid {self.pid} has ended ({how or 'without a goodbye'})"
         return [Line(at, INFO, "process", text, main=False)]
+
+
+def _which(one: Record) -> tuple[int, int, int]:
+    """Of which pass this is the beginning or the end."""
+    return one.kind, one.key, one.a if one.kind == Kind.ITERATOR else one.b

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol
 
-from ..recordings.tail import Record, Tail
+from ..recordings.decoder import Record
+from ..recordings.tail import Tail
 from .buckets import BucketLines
 from .line import Line
 from .preparing import Preparing

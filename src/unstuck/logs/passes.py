@@ -1,33 +1,22 @@
-"""Passes over loaders, and stretches that the user named: what the log knows of each."""
+"""Lines about passes and epochs: their beginning and end in the order of time, and how far each pass has come.
+
+What a pass is and which epoch it belongs to, `recordings/passes.py` says, for the verdict as well.
+"""
 
 from __future__ import annotations
 
-from ..evidence.epochs import FAR, TRAINING, UNKNOWN, VALIDATION, kind_of_pass
-from ..inside.format import MODE_NO_GRAD
-from ..wording.text import percent
+from ..evidence.epochs import UNKNOWN, VALIDATION
+from ..recordings.passes import PATIENCE, Mark, Pass, Passes
+from ..recordings.tail import Tail
+from ..wording.text import duration, many, percent
+from .describing import KnownLoader
+from .line import DEBUG, INFO, Line
+from .settings import Settings
 
-
-class Loader:
-    """What the log knows of one DataLoader."""
-
-    def __init__(self, number: int) -> None:
-        self.number = number
-        self.label = ""  # added to its lines where there are several of its kind
-        self.length: int | None = None
-        self.steps = 0  # optimizer steps it saw so far, at the newest look
-        self.pass_now = 0  # the number of its newest pass, at that look
-        self.usual: dict[int, str] = {}  # what its passes were, by how they begin; UNKNOWN: once this, once that
-        self.batches = 0  # in all
-        self.now: Pass | None = None
-
-    def was(self, one: Pass) -> None:
-        """A pass has ended, and it is known what it was."""
-        kind = one.kind or UNKNOWN
-        self.usual[one.modes] = kind if self.usual.get(one.modes, kind) == kind else UNKNOWN
-
-    @property
-    def trains(self) -> bool:
-        return self.steps > 0 or TRAINING in self.usual.values()
+RULE = "=" * 10
+PAUSE = 1.0  # seconds between the end of one and the beginning of the next that are worth a word
+LOSS_WITHIN = 2.0  # seconds for which a batch's line waits for its loss
+HELD = 4096  # batches of one pass whose lines wait to learn what they are about
 
 
 class Due:
@@ -38,72 +27,110 @@ class Due:
         self.loss: float | None = None  # it comes a moment after the batch
 
 
-class Pass:
-    """One pass over a loader; or a stretch that the user named, whose loader is no real one."""
+class PassLines:
+    """Those of one rank."""
 
-    def __init__(self, loader: Loader, number: int, begun: float, before: int = 0, modes: int = 0) -> None:
-        self.loader, self.number, self.begun, self.modes = loader, number, begun, modes
-        self.kind: str | None = None  # None: not known yet
-        self.named = False
-        self.around: Pass | None = None  # the stretch that it is a part of, and has no marks beside
-        self.epoch = 0
-        self.counted = ""  # as what
-        self.batches = self.samples = 0
-        self.fetches = 0  # batches that this process fetched itself
-        self.newest = begun  # when its newest batch came
-        self.waited = self.worked = 0.0
-        self.ended: float | None = None
-        self.left = False  # the loop was left before the loader's end
-        self.before = before  # optimizer steps of the loader
-        self.after: int | None = None  # None: it is not known yet how many there were at its end
-        self.shut: float | None = None  # when its workers were ended; whether by its end or by leaving it shows later
-        self.held: list[Due] = []
+    def __init__(self, tail: Tail, settings: Settings, loaders: dict[int, KnownLoader]) -> None:
+        self.name = ""  # how the process is called in its lines
+        self._tail = tail
+        self._settings = settings
+        self._loaders = loaders
+        self._held: dict[Pass, list[Due]] = {}
+        self._marked: float | None = None  # when the newest mark was, if it ended what there was
 
-    @property
-    def steps(self) -> int:
-        """Optimizer steps in it so far, as far as they are known."""
-        if self.after is not None:
-            return self.after - self.before
-        return self.loader.steps - self.before if self.loader.pass_now == self.number else 0
+    def of(self, passes: Passes, now: float, *, final: bool = False) -> list[Line]:
+        """The marks that are due, and the batches of passes that go on."""
+        marks = passes.decide(self._tail.moment(now), final=final)
+        lines = [line for mark in marks for line in (self._end(mark, passes) if mark.ends else [self._start(mark)])]
+        marked = [one for one in passes.open if (one.around or one).counted is not None]
+        return lines + [line for one in marked for line in self._progress(one, now)]
 
-    def add(self, one: Pass) -> None:
-        """A pass within this stretch has ended."""
-        self.batches += one.batches
-        self.waited += one.waited
-        self.worked += one.worked
+    def batch(self, passed: Pass, number: int) -> None:
+        """A batch has come. Whether a line is due depends on what kind of pass it is."""
+        due = (number + 1) % self._settings.every == 0 or number % self._settings.validation_every == 0
+        held = self._held.setdefault(passed, []) if due else []
+        if due and len(held) < HELD:
+            held.append(Due(self._tail.seconds(passed.newest), number))
 
-    def speed(self) -> str:
-        looped = self.waited + self.worked
-        return f"waiting for data {percent(self.waited / looped)} of the time" if looped > 0 else ""
+    def loss(self, passed: Pass, value: float) -> None:
+        """A loss was told while this pass was on: it is that of its newest batch."""
+        held = self._held.get(passed)
+        if held and held[-1].number == passed.batches - 1:
+            held[-1].loss = value
 
-    def expected(self, loaders: list[Loader]) -> str | None:
-        """What it will be, as it shows at its beginning. None: that has to be waited for.
+    def _start(self, mark: Mark) -> Line:
+        at, one = self._tail.seconds(mark.at), mark.of
+        if mark.instead is not None:
+            return Line(
+                at, INFO, "epoch", self._mark(one, "START", f" not EPOCH {mark.instead}, as it seemed"), key=True
+            )
+        waited = duration(PATIENCE / 1e9)
+        more = "" if one.kind else f" no optimizer step within {waited}: it may train or validate"
+        if self._marked is not None and at - self._marked >= PAUSE:
+            more += f" {duration(at - self._marked)} after the mark before"
+        self._marked = None
+        return Line(at, INFO, "epoch", self._mark(one, "START", more), key=True)
 
-        Gradients that are off mean validation. A model that is set to evaluate may yet be trained, with parts of it
-        frozen. A loader is what it was, unless it may have to serve for both.
-        """
-        usual = self.loader.usual.get(self.modes)
-        if self.modes & MODE_NO_GRAD or (self.modes and usual is None and not self.loader.trains):
-            return VALIDATION
-        both = not any(VALIDATION in one.usual.values() for one in loaders)
-        return None if usual == TRAINING and both else usual or None
+    def _end(self, mark: Mark, passes: Passes) -> list[Line]:
+        at, one = self._tail.seconds(mark.at), mark.of
+        progress = self._progress(one)
+        self._held.pop(one, None)
+        if one.around is not None:
+            return progress
+        lasted = duration(max(mark.at - one.begun, 0) / 1e9)
+        parts = [
+            f"{many(one.batches, 'batch')} in {lasted}" if one.batches or one.name is None else lasted,
+            _speed(one),
+        ]
+        if one.left and one.name is None:
+            length = self._length(one)
+            of = f" of {length:,}" if length else ""
+            since = duration(max(mark.at - one.newest, 0) / 1e9)
+            parts[0] = f"left after {one.batches:,}{of} batches, the newest {since} before"
+        if one.kind in (VALIDATION, UNKNOWN) and passes.epochs.newest < 0:
+            parts.append("no optimizer step was seen so far")
+        more = " " + ", ".join(part for part in parts if part)
+        self._marked = at
+        return [*progress, Line(at, INFO, "epoch", self._mark(one, "END", more), key=True)]
 
-    def known(self, loaders: list[Loader]) -> str:
-        """What it is, by what has come since.
+    def _mark(self, one: Pass, what: str, more: str) -> str:
+        kind = f"{one.kind.upper()} " if one.kind else ""
+        return f"{self.name} {RULE} EPOCH {one.epoch} {kind}{what} {RULE}{more}{self._label(one)}"
 
-        A loop that was left may take its step only then: `next(iter(loader))` ends a pass before its batch is used.
-        """
-        left_without = self.after is not None and not self.loader.trains
-        over = self.ended is not None and (not self.left or left_without)
-        enough = over or any(_trains_instead(one, self) for one in loaders)
-        late = self.modes if over or not self.loader.trains else 0  # a part of the model may be frozen
-        return kind_of_pass(self.steps, late, enough=enough, trains=any(one.trains for one in loaders))
+    def _progress(self, one: Pass, now: float | None = None) -> list[Line]:
+        """Lines of the batches so far, once it is known what they are. The newest one's loss is waited for a while."""
+        known = self._held.get(one)
+        if one.kind is None or not known:
+            return []
+        recent = [due for due in known[-1:] if now is not None and due.loss is None and now - due.at < LOSS_WITHIN]
+        held, self._held[one] = known[: len(known) - len(recent)], recent
+        every = self._settings.every
+        if one.kind == VALIDATION:
+            return [self._validated(one, due) for due in held if not due.number % self._settings.validation_every]
+        return [self._processed(one, due.at, due.number + 1) for due in held if (due.number + 1) % every == 0]
+
+    def _processed(self, one: Pass, at: float, batches: int) -> Line:
+        kind = "training batches" if one.kind else "batches (no optimizer step so far)"
+        length = self._length(one)
+        of = f" of {length:,}" if length else ""
+        text = f"{self.name} Processed {batches}{of} {kind}, {_speed(one)}{self._label(one)}"
+        return Line(at, DEBUG, "loop", text, key=True)
+
+    def _validated(self, one: Pass, due: Due) -> Line:
+        value = f", loss={due.loss:.4f}" if due.loss is not None else ""
+        text = f"{self.name} Validation step {due.number}{value}{self._label(one)}"
+        return Line(due.at, DEBUG, "loop", text, key=True)
+
+    def _label(self, one: Pass) -> str:
+        """Which loader, where there are several."""
+        several = one.name is None and len(self._loaders) > 1
+        return f" (loader {one.loader.number})" if several else ""
+
+    def _length(self, one: Pass) -> int | None:
+        known = self._loaders.get(one.loader.number) if one.name is None else None
+        return known.length if known is not None else None
 
 
-def _trains_instead(loader: Loader, one: Pass) -> bool:
-    """This pass was left for one that trains, or goes on without a step where there have long been some."""
-    long = one.batches >= max(FAR, 2 * loader.batches // max(loader.steps, 1))
-    if loader is one.loader:
-        return bool(one.modes) and long
-    other = loader.now
-    return other is not None and other.kind == TRAINING and (other.begun > one.newest or long)
+def _speed(one: Pass) -> str:
+    looped = one.waited + one.worked
+    return f"waiting for data {percent(one.waited / looped)} of the time" if looped > 0 else ""

@@ -7,7 +7,8 @@ from collections.abc import Callable
 from typing import Any
 
 from ..inside.format import Kind
-from ..recordings.tail import Record, Tail
+from ..recordings.decoder import Record
+from ..recordings.tail import Tail
 from .line import ERROR, INFO, Line
 
 MARKER, BUCKETS = "🔍 [DISTRIBUTED]", "🔍 [BUCKETS]"

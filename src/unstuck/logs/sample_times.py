@@ -8,7 +8,8 @@
 from __future__ import annotations
 
 from ..inside.format import Kind
-from ..recordings.tail import Record, Tail
+from ..recordings.decoder import Record
+from ..recordings.tail import Tail
 from .line import DEBUG, Line
 
 KINDS = (Kind.STAGE, Kind.SAMPLE)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 
 from ..inside.format import SAVED_ASIDE, SAVED_HELD, SAVERS
-from ..recordings.tail import Record, Tail
+from ..recordings.decoder import Record
+from ..recordings.tail import Tail
 from ..wording.text import duration, size
 from .line import ERROR, INFO, Line
 

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from typing import Any
 
 from ..inside.format import H_WORKERS, H_WORLD, Kind
-from ..recordings.decoder import Entry
-from ..recordings.tail import Record, Tail
+from ..recordings.decoder import Entry, Record
+from ..recordings.tail import Tail
 from ..wording.text import duration, many
 from .line import DEBUG, ERROR, INFO, Line
 

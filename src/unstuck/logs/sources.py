@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 from ..inside import format as f
 from ..inside.format import Kind
-from ..recordings.decoder import Entry
-from ..recordings.tail import Record, Tail
+from ..recordings.decoder import Entry, Record
+from ..recordings.tail import Tail
 from ..wording.text import duration, many, percent, size
 from .line import DEBUG, INFO, WARNING, Line
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from ..inside import format as f
 from ..inside.format import Kind
-from ..recordings.decoder import FETCH_KINDS, Entry
-from ..recordings.tail import Record, Tail
+from ..recordings.decoder import FETCH_KINDS, Entry, Record
+from ..recordings.tail import Tail
 from ..wording.text import duration
 from . import failures, shards
 from .line import DEBUG, INFO, Line

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import Any, Protocol
+from typing import Any
 
 import msgspec
 
@@ -12,25 +12,12 @@ from ..evidence.loader import HeldBack
 from ..evidence.process import Model
 from ..inside import format as f
 from ..inside.format import Kind
-from .decoder import Entry
-from .reader import Recording
+from .reader import Facts
 
 TICKS = os.sysconf("SC_CLK_TCK")  # a second
 
 
-class Begun(Protocol):
-    """A recording with times counted from the beginning of the run."""
-
-    recording: Recording
-    board: list[Entry]
-    totals: dict[tuple[int, int], tuple[int, ...]]
-
-    def at(self, moment: int) -> float: ...
-    def noted(self, kind: int, key: int | None = None) -> list[list[int]]: ...
-    def timing(self, kind: int, key: int) -> Timing: ...
-
-
-def of_process(facts: Begun) -> dict[str, Any]:
+def of_process(facts: Facts) -> dict[str, Any]:
     header = facts.recording.header
     steps = facts.noted(Kind.OPTIMIZER)
     return {
@@ -51,7 +38,7 @@ def of_process(facts: Begun) -> dict[str, Any]:
     }
 
 
-def of_loader(facts: Begun, number: int) -> dict[str, Any]:
+def of_loader(facts: Facts, number: int) -> dict[str, Any]:
     made, since = facts.noted(Kind.LOADER, number), described_since(facts, number)
     early = sorted(
         (one for one in facts.noted(Kind.EARLY, number) if one[f.R_START] >= since), key=lambda one: one[f.R_A]
@@ -69,7 +56,7 @@ def of_loader(facts: Begun, number: int) -> dict[str, Any]:
     }
 
 
-def described_since(facts: Begun, number: int) -> int:
+def described_since(facts: Facts, number: int) -> int:
     """When the loader was first described as it is now; 0 unless its number was another loader's before.
 
     A program that makes loaders with ever other settings at one line has the same number for several of them: what is
@@ -80,7 +67,7 @@ def described_since(facts: Begun, number: int) -> int:
     return notes[others[-1]][f.R_START] if others else 0
 
 
-def held_back(facts: Begun, number: int) -> list[HeldBack]:
+def held_back(facts: Facts, number: int) -> list[HeldBack]:
     """What a stream held back when the first batch of a pass was there."""
     found = []
     for one in facts.noted(Kind.HELD, number):
@@ -91,26 +78,26 @@ def held_back(facts: Begun, number: int) -> list[HeldBack]:
     return found
 
 
-def _started(facts: Begun) -> float | None:
+def _started(facts: Facts) -> float | None:
     """The kernel counts from boot, as the clock does unless the machine has slept meanwhile."""
     header = facts.recording.header
     began = header[f.H_STARTED] * 1_000_000_000 // TICKS
     return facts.at(began) if 0 < began <= header[f.H_MONOTONIC] else None
 
 
-def _moment(facts: Begun, word: int) -> float | None:
+def _moment(facts: Facts, word: int) -> float | None:
     moment = facts.recording.header[word]
     return facts.at(moment) if moment else None
 
 
-def _model(facts: Begun) -> Model | None:
+def _model(facts: Facts) -> Model | None:
     begun, ended, parameters, elements = (
         facts.recording.header[word] for word in (f.H_MODEL_BEGUN, f.H_MODEL_ENDED, f.H_PARAMETERS, f.H_ELEMENTS)
     )
     return Model(facts.at(begun), facts.at(ended), parameters, elements) if begun and ended else None
 
 
-def _began(facts: Begun, number: int, since: int) -> float | None:
+def _began(facts: Facts, number: int, since: int) -> float | None:
     """When the first pass was asked for: the notes keep the first ones; of one that is being set up the board knows."""
     begun = [one for one in facts.noted(Kind.ITERATOR, number) if one[f.R_START] >= since]
     passes = [one[f.R_START] for one in begun if one[f.R_A] == 1]
@@ -119,18 +106,18 @@ def _began(facts: Begun, number: int, since: int) -> float | None:
     return facts.at(min(found)) if found else None
 
 
-def _by_name(facts: Begun, kind: int) -> dict[str, Timing]:
+def _by_name(facts: Facts, kind: int) -> dict[str, Timing]:
     keys = [key for known, key in facts.totals if known == kind and key]
     return {facts.recording.string(key): facts.timing(kind, key) for key in keys}
 
 
-def _bytes(facts: Begun, kind: int) -> dict[str, int]:
+def _bytes(facts: Facts, kind: int) -> dict[str, int]:
     return {
         facts.recording.string(key): total[0] for (known, key), total in facts.totals.items() if known == kind and key
     }
 
 
-def _slowest(facts: Begun) -> list[Slowest]:
+def _slowest(facts: Facts) -> list[Slowest]:
     """The newest of each stage, which is the slowest."""
     newest = {one[f.R_KEY]: one for one in facts.noted(Kind.SLOWEST)}
     return [

@@ -2,24 +2,15 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 
-from ..evidence.basics import Place, Timing
+from ..evidence.basics import Place
 from ..evidence.loader import Call
 from ..inside import format as f
 from ..inside.format import APART, Kind
-from .passes import Recorded
-
-
-class Timed(Recorded, Protocol):
-    """A recording with its totals."""
-
-    totals: dict[tuple[int, int], tuple[int, ...]]
-
-    def at(self, moment: int) -> float: ...
-    def timing(self, kind: int, key: int) -> Timing: ...
+from .reader import Facts
 
 
 class Named(NamedTuple):
@@ -37,7 +28,7 @@ def named(text: str) -> Named:
     return Named(what, name, found)
 
 
-def calls(facts: Timed) -> list[Call]:
+def calls(facts: Facts) -> list[Call]:
     """All lines that ever called, the most costly first."""
     rows = facts.recording.events(Kind.CALL)
     times: dict[int, tuple[int, int]] = {}
@@ -51,7 +42,7 @@ def calls(facts: Timed) -> list[Call]:
     )
 
 
-def _call(facts: Timed, key: int, times: dict[int, tuple[int, int]]) -> Call:
+def _call(facts: Facts, key: int, times: dict[int, tuple[int, int]]) -> Call:
     what, name, where = named(facts.recording.string(key))
     notes = facts.noted(Kind.CALL, key)
     first, last = times.get(key, (0, 0))
@@ -69,10 +60,10 @@ def _call(facts: Timed, key: int, times: dict[int, tuple[int, int]]) -> Call:
     )
 
 
-def _never_ended(facts: Timed, known: set[int]) -> list[Call]:
+def _never_ended(facts: Facts, known: set[int]) -> list[Call]:
     """One that goes on, and is the first of its line, has no totals yet."""
     return [_call(facts, key, {}) for key in _open(facts) if key not in known]
 
 
-def _open(facts: Timed) -> dict[int, float]:
+def _open(facts: Facts) -> dict[int, float]:
     return {one.key: facts.at(one.since) for one in facts.board if one.kind == Kind.CALL and one.a}

@@ -8,11 +8,12 @@ from ..evidence.basics import Timing
 from ..evidence.loader import COLLECTION
 from ..inside import format as f
 from ..inside.format import GARBAGE, Kind
-from .calls import Timed, named
-from .passes import passes
+from .calls import named
+from .phases import passes
+from .reader import Facts
 
 
-def collecting(facts: Timed) -> Timing:
+def collecting(facts: Facts) -> Timing:
     """Of all since the training began. Where something was compiled, as far back as the ring has them."""
     keys = [key for kind, key in facts.totals if kind == Kind.CALL and _is_collection(facts, key)]
     if not keys or not passes(facts):
@@ -29,7 +30,7 @@ def collecting(facts: Timed) -> Timing:
     return Timing(len(took), float(took.sum()) / 1e9, longest, p50)
 
 
-def _is_collection(facts: Timed, key: int) -> bool:
+def _is_collection(facts: Facts, key: int) -> bool:
     """A pause of the collector itself, whoever asked for it."""
     found = named(facts.recording.string(key))
     return found.what == COLLECTION and found.name == GARBAGE

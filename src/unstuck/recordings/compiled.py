@@ -8,10 +8,10 @@ from ..evidence.basics import Place
 from ..evidence.loader import Compiled
 from ..inside import format as f
 from ..inside.format import Kind
-from .calls import Timed
+from .reader import Facts
 
 
-def compiled(facts: Timed) -> list[Compiled]:
+def compiled(facts: Facts) -> list[Compiled]:
     """In the order of time, each with how often its function had been compiled by then."""
     found, counts = [], dict[Place, int]()
     for one in facts.noted(Kind.COMPILED):

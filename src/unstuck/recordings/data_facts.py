@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import Any
 
 import msgspec
 
@@ -11,19 +11,10 @@ from ..evidence.loader import Handed, Pass, State
 from ..evidence.process import Graph
 from ..inside import format as f
 from ..inside.format import Kind
-from .reader import Recording
+from .reader import Facts
 
 
-class Noted(Protocol):
-    """A recording's notes, with times counted from the beginning of the run."""
-
-    recording: Recording
-
-    def at(self, moment: int) -> float: ...
-    def noted(self, kind: int, key: int | None = None) -> list[list[int]]: ...
-
-
-def of_loader(facts: Noted, number: int) -> dict[str, Any]:
+def of_loader(facts: Facts, number: int) -> dict[str, Any]:
     """What the main process tells of one of its loaders."""
     sent = facts.noted(Kind.SENT, number)
     return {
@@ -37,7 +28,7 @@ def of_loader(facts: Noted, number: int) -> dict[str, Any]:
     }
 
 
-def of_fetching(facts: Noted, number: int) -> dict[str, Any]:
+def of_fetching(facts: Facts, number: int) -> dict[str, Any]:
     """What a process tells of what it fetched for a loader. In a main process, states are the loader's."""
     return {
         "handed": [_handed(facts, one) for one in facts.noted(Kind.HANDED, number)],
@@ -47,7 +38,7 @@ def of_fetching(facts: Noted, number: int) -> dict[str, Any]:
     }
 
 
-def graphs(facts: Noted) -> list[Graph]:
+def graphs(facts: Facts) -> list[Graph]:
     return [
         Graph(
             at=facts.at(one[f.R_START]),
@@ -74,7 +65,7 @@ class _Told(msgspec.Struct):
     generators: dict[str, str] = {}
 
 
-def _states(facts: Noted, number: int) -> list[State]:
+def _states(facts: Facts, number: int) -> list[State]:
     """Told before the first batch of a pass; after it, only what has changed."""
     notes = facts.noted(Kind.STATE, number)
     drawn = {one[f.R_A]: _json(facts, one, _Told).generators for one in notes if one[f.R_B]}
@@ -91,7 +82,7 @@ def _states(facts: Noted, number: int) -> list[State]:
     return found
 
 
-def _handed(facts: Noted, one: list[int]) -> Handed:
+def _handed(facts: Facts, one: list[int]) -> Handed:
     return Handed(
         at=facts.at(one[f.R_START]),
         batch=one[f.R_DURATION],
@@ -101,6 +92,6 @@ def _handed(facts: Noted, one: list[int]) -> Handed:
     )
 
 
-def _json(facts: Noted, one: list[int], kind: Any) -> Any:
+def _json(facts: Facts, one: list[int], kind: Any) -> Any:
     text = facts.recording.string(one[f.R_C])
     return msgspec.json.decode(text, type=kind) if text else kind()

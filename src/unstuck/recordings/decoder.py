@@ -56,6 +56,22 @@ class UnreadableError(UserError, ValueError):
     """A file that is no recording, or no longer one."""
 
 
+class Record(NamedTuple):
+    """One event, frequent or rare."""
+
+    kind: int
+    key: int
+    start: int
+    duration: int
+    a: int
+    b: int
+    c: int
+
+    @property
+    def end(self) -> int:
+        return self.start + self.duration
+
+
 class Entry(NamedTuple):
     """One entry of the board: what something is doing, and since when."""
 
@@ -127,6 +143,10 @@ class Decoder:
     def seconds(self, moment: int) -> float:
         """A monotonic stamp as seconds since the epoch."""
         return (self.header[f.H_WALL] + moment - self.header[f.H_MONOTONIC]) / 1e9
+
+    def moment(self, seconds: float) -> int:
+        """And back."""
+        return int(seconds * 1e9) - self.header[f.H_WALL] + self.header[f.H_MONOTONIC]
 
     def string(self, number: int) -> str:
         """An interned string; empty when the table was full."""

@@ -21,8 +21,8 @@ from ..inside.run_folder import kind_of
 from ..safe_files import NotPlainError, read_plain
 from ..wording.left_out import encodable, left_out
 from .decoder import Unfinished, signed
-from .facts import Facts
-from .reader import Recording
+from .facts import process_of
+from .reader import Facts, Recording
 from .spikes import Waits, waits_of, with_spikes
 
 EXITS = {f.EXIT_REAPED: "reaped", f.EXIT_PEEKED: "peeked"}
@@ -128,7 +128,7 @@ def recordings_of(folder: Path, run: Run) -> Recorded:
     for path in found.paths:
         try:
             facts = Facts(Recording(path), run.started)
-            process = facts.process()
+            process = process_of(facts)
             noted = [_exit(facts, one, process) for one in facts.noted(f.Kind.EXIT)]
             waits |= {(_key(process), number): one for number, one in _waits(facts, process)}
         except Unfinished:

@@ -12,11 +12,11 @@ from ..inside import format as f
 from ..inside.format import SKIPPED_BITS, SKIPPED_BY_LOADER, Kind
 from ..wording.settings import ARGUMENTS
 from .decoder import LOADER_KINDS, Entry
-from .loggers import Told
+from .reader import Facts
 from .shards import decoded
 
 
-def of_process(facts: Told) -> dict[str, Any]:
+def of_process(facts: Facts) -> dict[str, Any]:
     """As fields of Process."""
     return {
         "frameworks": _frameworks(facts),
@@ -26,7 +26,7 @@ def of_process(facts: Told) -> dict[str, Any]:
     }
 
 
-def made_by(facts: Told, loaders: list[Loader]) -> list[Loader]:
+def made_by(facts: Facts, loaders: list[Loader]) -> list[Loader]:
     """Loaders that a framework makes know so."""
     known = _frameworks(facts)
     return [msgspec.structs.replace(one, made_by=_maker(one, known) or one.made_by) for one in loaders]
@@ -46,7 +46,7 @@ def _maker(loader: Loader, known: list[Framework]) -> str:
     return ""
 
 
-def _frameworks(facts: Told) -> list[Framework]:
+def _frameworks(facts: Facts) -> list[Framework]:
     """Told when one begins and again when more is known: what was told later is added."""
     found: dict[int, dict[str, Any]] = {}
     for one in facts.noted(Kind.FRAMEWORK):
@@ -57,20 +57,20 @@ def _frameworks(facts: Told) -> list[Framework]:
     return [msgspec.convert(one, Framework, strict=False) for one in found.values() if "name" in one]
 
 
-def _buckets(facts: Told, one: list[int]) -> Buckets:
+def _buckets(facts: Facts, one: list[int]) -> Buckets:
     known = {**decoded(facts, one[f.R_A]), "at": facts.at(one[f.R_START]), "loader": one[f.R_B] or None}
     return msgspec.convert({**known, "seconds": one[f.R_DURATION] / 1e9}, Buckets, strict=False)
 
 
-def _note(facts: Told, one: list[int]) -> Note:
+def _note(facts: Facts, one: list[int]) -> Note:
     return Note(facts.recording.string(one[f.R_KEY]), facts.at(one[f.R_START]), decoded(facts, one[f.R_A]))
 
 
-def _skipping(facts: Told) -> list[Skipping]:
+def _skipping(facts: Facts) -> list[Skipping]:
     return [_passed_over(facts, entry) for entry in facts.board if entry.kind == Kind.SKIPPING]
 
 
-def _passed_over(facts: Told, one: Entry) -> Skipping:
+def _passed_over(facts: Facts, one: Entry) -> Skipping:
     loader = next((each for each in facts.board if each.kind in LOADER_KINDS and each.key == one.key), None)
     how, lasted, skipped = one.d & ((1 << SKIPPED_BITS) - 1), one.d >> SKIPPED_BITS, one.a
     if how == SKIPPED_BY_LOADER and loader is not None and loader.since >= one.since:

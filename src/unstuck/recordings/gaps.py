@@ -9,7 +9,6 @@ import numpy as np
 import numpy.typing as npt
 
 from ..evidence.basics import Timing
-from ..evidence.epochs import kind_of_pass
 from ..evidence.loader import (
     CALLBACK,
     CHECKPOINT,
@@ -25,8 +24,10 @@ from ..evidence.loader import (
 )
 from ..inside import format as f
 from ..inside.format import APART, Kind
-from .calls import Named, Timed, named
-from .passes import PassSeen, passes, rows
+from .calls import Named, named
+from .passes import Pass, kind_of_pass
+from .phases import passes
+from .reader import Facts
 from .saved import holds_up, place_of, saver
 
 Times = npt.NDArray[np.int64]
@@ -45,13 +46,13 @@ class Work(NamedTuple):
     names: list[Named]
 
 
-def gaps(facts: Timed) -> dict[int, dict[str, Any]]:
+def gaps(facts: Facts) -> dict[int, dict[str, Any]]:
     """By loader: its longest gaps, its boundaries, and what all its bodies together went into."""
     known = passes(facts)
-    return {number: _of_loader(facts, number, known) for number in {one.loader for one in known}}
+    return {number: _of_loader(facts, number, known) for number in {one.loader.number for one in known}}
 
 
-def _of_loader(facts: Timed, number: int, known: list[PassSeen]) -> dict[str, Any]:
+def _of_loader(facts: Facts, number: int, known: list[Pass]) -> dict[str, Any]:
     starts, ends, batches = _bodies(facts, number)
     work = _work(facts, number, known)
     lengths = ends - starts
@@ -66,7 +67,7 @@ def _of_loader(facts: Timed, number: int, known: list[PassSeen]) -> dict[str, An
     }
 
 
-def _bodies(facts: Timed, number: int) -> tuple[Times, Times, Times]:
+def _bodies(facts: Facts, number: int) -> tuple[Times, Times, Times]:
     """When each began and ended, as far back as the ring goes, and after which batch."""
     waits = facts.recording.events(Kind.WAIT, number).astype(np.int64)
     later = waits[waits[:, f.R_C] > 0]
@@ -80,7 +81,7 @@ def _bodies(facts: Timed, number: int) -> tuple[Times, Times, Times]:
     return starts[order], ends[order], batches[order]
 
 
-def _asked_in_vain(facts: Timed, number: int) -> dict[int, int]:
+def _asked_in_vain(facts: Facts, number: int) -> dict[int, int]:
     """When a batch was asked for and there was none any more, by pass."""
     found: list[list[int]] = facts.recording.events(Kind.PASS_END, number).tolist()
     return {one[f.R_B]: one[f.R_START] for one in found}
@@ -96,7 +97,7 @@ def _last_body(waits: Times, number: int, ended: int) -> tuple[int, int, int] | 
     return (arrived, ended, int(newest[f.R_A])) if ended > arrived else None
 
 
-def _work(facts: Timed, number: int, known: list[PassSeen], *extra: Stretch) -> Work:
+def _work(facts: Facts, number: int, known: list[Pass], *extra: Stretch) -> Work:
     """Everything that is known of the main thread's time, outermost first: what lies within another is part of it."""
     few = [*_saves(facts), *_waits_for_ranks(facts), *_loaders(facts, number, known), *extra]
     names = list(dict.fromkeys(one[2] for one in few))
@@ -132,24 +133,24 @@ def _left(inner: Work, begun: int, ended: int, key: int) -> Iterator[tuple[int, 
         yield begun, ended, key
 
 
-def _saves(facts: Timed) -> Iterator[Stretch]:
-    for one in rows(facts, Kind.SAVE):
+def _saves(facts: Facts) -> Iterator[Stretch]:
+    for one in facts.rows(Kind.SAVE):
         if holds_up(one[f.R_A]):
             yield (*_when(one), Named(CHECKPOINT, saver(one[f.R_A]), place_of(facts.recording, one[f.R_C])))
     for one in facts.noted(Kind.COMPILED):
         yield (*_when(one), Named(COMPILE, "torch.compile", None))
 
 
-def _waits_for_ranks(facts: Timed) -> Iterator[Stretch]:
+def _waits_for_ranks(facts: Facts) -> Iterator[Stretch]:
     for one in facts.recording.events(Kind.SPAN).tolist():
         yield (*_when(one), named(RANKS + APART + facts.recording.string(one[f.R_KEY])))
 
 
-def _loaders(facts: Timed, number: int, known: list[PassSeen]) -> Iterator[Stretch]:
+def _loaders(facts: Facts, number: int, known: list[Pass]) -> Iterator[Stretch]:
     for one in facts.recording.events(Kind.SHUTDOWN).tolist():
         yield (*_when(one), Named(ENDING, "", None))
     for other in known:
-        if other.loader != number and other.ended is not None:
+        if other.loader.number != number and other.ended is not None:
             kind = kind_of_pass(other.steps, other.modes, enough=not other.left, trains=True)
             yield other.begun, other.ended, Named(VALIDATION if kind == VALIDATION else OTHER_LOADER, "", None)
 
@@ -184,7 +185,7 @@ def _summed(starts: Times, ends: Times, work: Work) -> list[Part]:
     return sorted(found, key=lambda one: -one.seconds)
 
 
-def _gap(facts: Timed, start: int, end: int, number: int, work: Work) -> Gap:
+def _gap(facts: Facts, start: int, end: int, number: int, work: Work) -> Gap:
     first, last = np.searchsorted(work.ends, start), np.searchsorted(work.starts, end)
     found: dict[int, tuple[float, int]] = {}
     for one in range(int(first), int(last)):
@@ -200,7 +201,7 @@ def _gap(facts: Timed, start: int, end: int, number: int, work: Work) -> Gap:
     return Gap(at=facts.at(start), seconds=round((end - start) / 1e9, 4), number=number, parts=parts)
 
 
-def _boundaries(facts: Timed, number: int, known: list[PassSeen]) -> list[Gap]:
+def _boundaries(facts: Facts, number: int, known: list[Pass]) -> list[Gap]:
     """From the end of each pass to the first batch of the next one."""
     firsts, ended = _firsts(facts, number), _asked_in_vain(facts, number)
     both = [one for one in sorted(ended) if one + 1 in firsts]
@@ -213,7 +214,7 @@ def _boundaries(facts: Timed, number: int, known: list[PassSeen]) -> list[Gap]:
     return [_gap(facts, ended[one], _when(firsts[one + 1])[1], one, work) for one in both[-BOUNDARIES:]]
 
 
-def _firsts(facts: Timed, number: int) -> dict[int, list[int]]:
+def _firsts(facts: Facts, number: int) -> dict[int, list[int]]:
     """The wait for the first batch of each pass."""
     waits = facts.recording.events(Kind.WAIT, number)
     first: list[list[int]] = waits[waits[:, f.R_A] == 0].tolist()

@@ -2,23 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import Any
 
 import msgspec
 
 from ..evidence.loader import Logger
 from ..inside import format as f
 from ..inside.format import Kind
-from .passes import Recorded
+from .reader import Facts
 
 
-class Told(Recorded, Protocol):
-    """A recording that knows when the run began."""
-
-    def at(self, moment: int) -> float: ...
-
-
-def loggers(facts: Told) -> list[Logger]:
+def loggers(facts: Facts) -> list[Logger]:
     """In the order in which they were set up, with what was counted for all of a name at the last of them."""
     found: list[dict[str, Any]] = []
     for one in facts.noted(Kind.LOGGER):

@@ -2,110 +2,121 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+
+import numpy as np
 
 from ..evidence.distributed import Phase
-from ..evidence.epochs import CHECKPOINT, FAR, UNKNOWN, Epochs, kind_of_pass, meant, takes_in
+from ..evidence.epochs import CHECKPOINT, UNKNOWN
 from ..evidence.process import Saved
 from ..inside import format as f
 from ..inside.format import Kind
-from .passes import PassSeen, Recorded, passes, rows
+from .decoder import LOADER_KINDS, Record, signed
+from .passes import Pass, Passes
+from .reader import Facts
 
 NEWEST = 64
 TOGETHER = 1.0  # seconds between two files of one checkpoint
 
 
-class _Told:
-    """A stretch that the user named."""
-
-    def __init__(self, name: str, begun: int, number: int) -> None:
-        self.kind, self.begun, self.number = meant(name), begun, number
-        self.ended: int | None = None
-        self.passes: list[PassSeen] = []
-
-    def covers(self, moment: int) -> bool:
-        return self.begun <= moment and (self.ended is None or moment <= self.ended)
-
-
-def phases(facts: Recorded, saved: list[Saved], at: Callable[[int], float]) -> list[Phase]:
+def phases(facts: Facts, saved: list[Saved], at: Callable[[int], float]) -> list[Phase]:
     """The newest, in the order of their beginning."""
-    told = _told(facts)
-    alone = []
-    for one in passes(facts):
-        around = next((other for other in reversed(told) if other.covers(one.begun)), None)
-        if around is not None and takes_in(around.kind, one.modes):
-            around.passes.append(one)
-        else:
-            alone.append(one)
-    found = _numbered(told, alone, at)
+    known = account(facts)
+    found = [
+        _named(one, known, at) if one.name is not None else _passed(one, at) for one in known if one.around is None
+    ]
     return sorted([*found, *_checkpoints(saved, found)], key=lambda one: one.at)[-NEWEST:]
 
 
-def _told(facts: Recorded) -> list[_Told]:
-    found: dict[tuple[int, int], _Told] = {}
-    for one in rows(facts, Kind.PHASE):
-        key = one[f.R_KEY], one[f.R_B]
-        known = found.setdefault(key, _Told(facts.recording.string(one[f.R_KEY]), one[f.R_START], one[f.R_B]))
-        if not one[f.R_A]:
-            known.ended = one[f.R_START] + one[f.R_DURATION]
-    return list(found.values())
+def passes(facts: Facts) -> list[Pass]:
+    """Every pass over a loader that a recording still knows of, in the order of their beginning."""
+    return [one for one in account(facts) if one.name is None]
 
 
-def _numbered(told: list[_Told], alone: list[PassSeen], at: Callable[[int], float]) -> list[Phase]:
-    """In the order of time, because epochs are counted in it."""
-    epochs, usual = Epochs(), _Usual(alone)
-    found = []
-    both: list[_Told | PassSeen] = [*told, *alone]
-    for one in sorted(both, key=lambda one: one.begun):
-        if isinstance(one, _Told):
-            found.append(_named(one, epochs.of_named(one.number, one.kind), at))
+def account(facts: Facts) -> list[Pass]:
+    """The same with the stretches that the user named."""
+    if facts.passes is None:
+        facts.passes = sorted(_account(facts), key=lambda one: one.begun)
+    return facts.passes
+
+
+def _account(facts: Facts) -> Iterator[Pass]:
+    """All that is recorded, told in the order of time, and what goes on now."""
+    shown = any(entry.kind in (*LOADER_KINDS, Kind.PHASE) for entry in facts.board)
+    if not shown and not facts.noted(Kind.ITERATOR) and not facts.noted(Kind.PHASE):
+        return iter(())  # most workers have no loader of their own
+    known = Passes(facts.recording.header[f.H_MONOTONIC])
+    read: dict[int, Callable[[Record], Pass | None]] = {
+        Kind.ITERATOR: known.iterator, Kind.WAIT: known.batch, Kind.PASS_END: known.pass_end,
+        Kind.PHASE: lambda record: known.phase(record, facts.recording.string(record.key)),
+    }  # fmt: skip
+    found: dict[Pass, None] = {}
+    for record in _records(facts):
+        if record.kind == Kind.SHUTDOWN:
+            known.shutdown(record)
         else:
-            kind = usual.kind(one)
-            found.append(_passed(one, kind, epochs.of_pass(one.loader, one.number, kind), at))
-    return found
+            told = read[record.kind](record)
+            found |= {told: None} if told is not None else {}
+    loaders = [entry for entry in facts.board if entry.kind in LOADER_KINDS]
+    for entry in loaders:
+        known.loader(entry.key)
+    known.look(loaders)
+    for entry in loaders:
+        told = known.in_hand(entry)
+        found |= {told: None} if told is not None else {}
+    known.confirm_left()
+    known.decide(0, final=True)
+    return iter(found)
 
 
-class _Usual:
-    """What passes over each loader are, by how they begin: one that has no step yet is taken for what others were."""
-
-    def __init__(self, known: list[PassSeen]) -> None:
-        self._training = {one.loader for one in known if one.steps}
-        self._kinds: dict[tuple[int, int], str] = {}
-
-    def kind(self, one: PassSeen) -> str:
-        over, never = one.ended is not None, one.loader not in self._training
-        enough = (over and not one.left) or (never and (over or one.batches >= FAR))
-        kind = kind_of_pass(one.steps, one.modes, enough=enough, trains=bool(self._training))
-        key = one.loader, one.modes
-        if kind == UNKNOWN and one.ended is None:
-            return self._kinds.get(key, UNKNOWN)
-        self._kinds[key] = kind if self._kinds.get(key, kind) == kind else UNKNOWN
-        return kind
+def _records(facts: Facts) -> list[Record]:
+    """Of all batches of a pass the first and the newest will do, and none if its beginning and its end are known."""
+    kinds = (Kind.ITERATOR, Kind.PASS_END, Kind.SHUTDOWN, Kind.PHASE)
+    rows = [Record(*row[1 : f.R_A], *map(signed, row[f.R_A :])) for kind in kinds for row in facts.rows(kind)]
+    begun = {(one.key, one.a) for one in rows if one.kind == Kind.ITERATOR}
+    ended = {(one.key, one.b) for one in rows if one.kind == Kind.PASS_END}
+    said = {(one.key, one.b) for one in rows if one.kind == Kind.PHASE and one.a}
+    unsaid = [one for one in rows if one.kind == Kind.PHASE and not one.a and (one.key, one.b) not in said]
+    rows += [one._replace(a=1, duration=0) for one in unsaid]  # its beginning was overwritten
+    rows += [one for one in _batches(facts) if (one.key, one.b) not in begun & ended]
+    return sorted(rows, key=lambda one: one.end)
 
 
-def _named(one: _Told, number: int, at: Callable[[int], float]) -> Phase:
-    newest = one.passes[-1] if one.passes else None
+def _batches(facts: Facts) -> Iterator[Record]:
+    """The first and the last of those that follow each other in one pass."""
+    waits = facts.recording.events(Kind.WAIT).astype(np.int64)
+    if not len(waits):
+        return
+    waits = waits[np.argsort(waits[:, f.R_START], kind="stable")]
+    changes = np.flatnonzero((waits[1:, [f.R_KEY, f.R_B]] != waits[:-1, [f.R_KEY, f.R_B]]).any(axis=1))
+    ends = np.unique(np.concatenate(([0], changes, changes + 1, [len(waits) - 1])))
+    yield from (Record(*row[1:]) for row in waits[ends].tolist())
+
+
+def _named(one: Pass, known: list[Pass], at: Callable[[int], float]) -> Phase:
+    inner = [each for each in known if each.around is one]
+    newest = inner[-1] if inner else None
     return Phase(
-        kind=one.kind,
-        number=number,
+        kind=one.kind or UNKNOWN,
+        number=one.epoch,
         at=at(one.begun),
         ended=None if one.ended is None else at(one.ended),
-        loader=newest.loader if newest else None,
+        loader=newest.loader.number if newest else None,
         number_of_pass=newest.number if newest else None,
-        batches=sum(each.batches for each in one.passes),
-        steps=sum(each.steps for each in one.passes),
-        left=any(each.left for each in one.passes),
+        batches=sum(each.batches for each in inner),
+        steps=sum(each.steps for each in inner),
+        left=any(each.left for each in inner),
         told=True,
     )
 
 
-def _passed(one: PassSeen, kind: str, number: int, at: Callable[[int], float]) -> Phase:
+def _passed(one: Pass, at: Callable[[int], float]) -> Phase:
     return Phase(
-        kind=kind,
-        number=number,
+        kind=one.kind or UNKNOWN,
+        number=one.epoch,
         at=at(one.begun),
         ended=None if one.ended is None else at(one.ended),
-        loader=one.loader,
+        loader=one.loader.number,
         number_of_pass=one.number,
         batches=one.batches,
         steps=one.steps,

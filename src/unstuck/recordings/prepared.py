@@ -9,16 +9,16 @@ import msgspec
 from ..evidence.distributed import Loading, Prepared
 from ..inside import format as f
 from ..inside.format import Kind
-from .data_facts import Noted
+from .reader import Facts
 
 
-def prepared(facts: Noted) -> list[Prepared]:
+def prepared(facts: Facts) -> list[Prepared]:
     """Told when it begins and again when it is done: the newest of each beginning counts."""
     newest = {one[f.R_START]: one for one in facts.noted(Kind.PREPARED)}
     return [_prepared(facts, one) for one in newest.values()]
 
 
-def _prepared(facts: Noted, one: list[int]) -> Prepared:
+def _prepared(facts: Facts, one: list[int]) -> Prepared:
     told = facts.recording.told(one[f.R_A])
     known = {name: value for name, value in told.items() if value is not None}
     known["before"] = _loading(told.get("before"))

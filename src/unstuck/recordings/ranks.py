@@ -10,7 +10,7 @@ from ..evidence.basics import Ordinal, Place
 from ..evidence.distributed import Group, Span
 from ..inside import format as f
 from ..inside.format import Kind
-from .data_facts import Noted
+from .reader import Facts
 
 SPANS = 64  # the newest
 MADE, FAILED = 1, 2
@@ -26,7 +26,7 @@ class _Group(msgspec.Struct):
     variables: dict[str, str] = {}
 
 
-def group(facts: Noted) -> Group | None:
+def group(facts: Facts) -> Group | None:
     """The newest: one that was destroyed may have been made anew."""
     notes = facts.noted(Kind.GROUP)
     if not notes:
@@ -47,7 +47,7 @@ def group(facts: Noted) -> Group | None:
     )
 
 
-def spans(facts: Noted) -> list[Span]:
+def spans(facts: Facts) -> list[Span]:
     """As far back as the ring goes, and those that it is in now."""
     rows: list[list[int]] = facts.recording.events(Kind.SPAN).tolist()
     found = [

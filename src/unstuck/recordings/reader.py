@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..errors import UserError
+from ..evidence.basics import Timing
 from ..inside import format as f
 from ..safe_files import NotPlainError, open_plain
 from .decoder import (
@@ -24,8 +25,10 @@ from .decoder import (
     UnreadableError,
     checked,
     pread,
+    quantile,
     steady_entries,
 )
+from .passes import Pass
 
 Words = npt.NDArray[np.uint64]
 CHUNK = 512  # records of a ring that are read at first, then ever more: most processes fill a small part of theirs
@@ -125,6 +128,47 @@ class Recording(Decoder):
         rings = self._records.values()
         ends = [int((rows[:, f.R_START] + rows[:, f.R_DURATION]).max()) for rows in rings if len(rows)]
         return max([*ends, *(entry.since for entry in self.board())], default=0)
+
+
+class Facts:
+    """A recording with times counted from the beginning of the run, and what most of its readers need."""
+
+    def __init__(self, recording: Recording, run_started: float) -> None:
+        self.recording = recording
+        self.run_started = run_started
+        self.totals = recording.totals()
+        self.notes = recording.notes()
+        self.board = recording.board()
+        self.passes: list[Pass] | None = None  # and stretches that the user named, once they were asked for
+        # Files beside the recording, and parts of it, that could not be read.
+        damaged = [f"{number:,} {what}" for what, number in recording.damaged.items()]
+        self.left_out = [f"{recording.path} is damaged: {', '.join(damaged)} are left out"] if damaged else []
+
+    def at(self, moment: int) -> float:
+        return round(self.recording.seconds(moment) - self.run_started, 3)
+
+    def exactly(self, moment: int) -> float:
+        """For what is compared with the Flight Recorder's times: a short step takes less than a millisecond."""
+        return round(self.recording.seconds(moment) - self.run_started, 6)
+
+    def noted(self, kind: int, key: int | None = None) -> list[list[int]]:
+        """Notes of one kind, in the order they were written."""
+        return [one for one in self.notes if one[f.R_KIND] == kind and key in (None, one[f.R_KEY])]
+
+    def rows(self, kind: int, key: int | None = None) -> list[list[int]]:
+        """Notes and frequent events of a kind, in the order of time. What is among both comes twice."""
+        ring: list[list[int]] = self.recording.events(kind, key).tolist()
+        return sorted(self.noted(kind, key) + ring, key=lambda one: one[f.R_START])
+
+    def timing(self, kind: int, key: int) -> Timing:
+        total = self.totals.get((kind, key))
+        return timing_of(sum(total[2:]), *total) if total else Timing()
+
+
+def timing_of(count: int, total: int, longest: int, *buckets: int) -> Timing:
+    """From nanoseconds."""
+    p50, p95, p99 = (quantile(buckets, share, longest) for share in (0.50, 0.95, 0.99))
+    return Timing(count=count, total=total / 1e9, longest=longest / 1e9, p50=p50, p95=p95, p99=p99)
 
 
 def _in_order(records: Words) -> list[list[int]]:

@@ -7,13 +7,13 @@ import msgspec
 from ..evidence.distributed import Sampling
 from ..inside import format as f
 from ..inside.format import Kind
-from .data_facts import Noted
+from .reader import Facts
 
 
-def sampling(facts: Noted, number: int) -> list[Sampling]:
+def sampling(facts: Facts, number: int) -> list[Sampling]:
     """Of one loader, the first pass first."""
     return [_told(facts, one) for one in facts.noted(Kind.SAMPLING, number)]
 
 
-def _told(facts: Noted, one: list[int]) -> Sampling:
+def _told(facts: Facts, one: list[int]) -> Sampling:
     return msgspec.convert({**facts.recording.told(one[f.R_B]), "number": one[f.R_A]}, Sampling)

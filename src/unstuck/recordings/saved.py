@@ -8,22 +8,20 @@ from ..evidence.basics import Place
 from ..evidence.process import Saved, Saving
 from ..inside import format as f
 from ..inside.format import APART, SAVED_ASIDE, SAVED_BITS, SAVED_HELD, SAVED_STEP, SAVERS, Kind
-from .calls import Timed
-from .passes import rows
-from .reader import Recording
+from .reader import Facts, Recording
 
 LINE = (1 << SAVED_STEP) - 1  # above it, there may be a step
 LATER = 60.0  # seconds: writing in the background begins long before, or belongs to another save
 
 
-def saved(facts: Timed) -> list[Saved]:
+def saved(facts: Facts) -> list[Saved]:
     """As far back as notes and ring go, oldest first."""
-    found = [_saved(facts, one) for one in rows(facts, Kind.SAVE)]
+    found = [_saved(facts, one) for one in facts.rows(Kind.SAVE)]
     found += [_failed(facts, one) for one in facts.noted(Kind.SAVE_FAILED)]
     return _joined(sorted(found, key=lambda one: one.at))
 
 
-def saving(facts: Timed, known: list[Saved]) -> list[Saving]:
+def saving(facts: Facts, known: list[Saved]) -> list[Saving]:
     """What is on the board."""
     found = []
     for one in facts.board:
@@ -45,7 +43,7 @@ def saver(how: int) -> str:
     return (*SAVERS, SAVERS[0])[how & 3]
 
 
-def _saved(facts: Timed, row: list[int]) -> Saved:
+def _saved(facts: Facts, row: list[int]) -> Saved:
     how, seconds = row[f.R_A], row[f.R_DURATION] / 1e9
     waits = holds_up(how)
     return Saved(
@@ -62,7 +60,7 @@ def _saved(facts: Timed, row: list[int]) -> Saved:
     )
 
 
-def _failed(facts: Timed, row: list[int]) -> Saved:
+def _failed(facts: Facts, row: list[int]) -> Saved:
     known = facts.recording.told(row[f.R_A]) or {"failed": "an exception"}
     aside, seconds = bool(row[f.R_B] & SAVED_ASIDE), row[f.R_DURATION] / 1e9
     fields = {

@@ -9,19 +9,19 @@ import msgspec
 from ..evidence.loader import ShardError, Shards, ShortShard
 from ..inside import format as f
 from ..inside.format import Kind
-from .loggers import Told
+from .reader import Facts
 
 HALF = 32  # bits of a word with two numbers
 
 
-def shards(facts: Told) -> list[Shards]:
+def shards(facts: Facts) -> list[Shards]:
     notes: dict[int, list[list[int]]] = {}
     for one in facts.noted(Kind.SHARDS):
         notes.setdefault(one[f.R_KEY], []).append(one)
     return [_shards(facts, key, own) for key, own in notes.items()]
 
 
-def _shards(facts: Told, key: int, notes: list[list[int]]) -> Shards:
+def _shards(facts: Facts, key: int, notes: list[list[int]]) -> Shards:
     """Noted at its beginning, and at the end of a pass with how many there were and what one gave at most."""
     known = decoded(facts, key)
     ends = [one for one in notes if one[f.R_DURATION]]
@@ -39,7 +39,7 @@ def _shards(facts: Told, key: int, notes: list[list[int]]) -> Shards:
     return msgspec.convert(known, Shards, strict=False)
 
 
-def _errors(facts: Told, notes: list[list[int]]) -> list[ShardError]:
+def _errors(facts: Facts, notes: list[list[int]]) -> list[ShardError]:
     """Those without a text say what became of the shard, of an error that began at the same moment."""
     later = {one[f.R_START]: {"gave": one[f.R_B], "usual": one[f.R_C]} for one in notes if not one[f.R_A]}
     back = {one[f.R_START] for one in notes if not one[f.R_A] and one[f.R_DURATION]}  # it could be read after all
@@ -47,12 +47,12 @@ def _errors(facts: Told, notes: list[list[int]]) -> list[ShardError]:
     return [_error(facts, one, later.get(one[f.R_START], {})) for one in told]
 
 
-def _error(facts: Told, one: list[int], later: dict[str, int]) -> ShardError:
+def _error(facts: Facts, one: list[int], later: dict[str, int]) -> ShardError:
     known = decoded(facts, one[f.R_A])
     known.update(at=facts.at(one[f.R_START]), before=one[f.R_B], slept=one[f.R_C] / 1e9, **later)
     return msgspec.convert(known, ShardError, strict=False)
 
 
-def decoded(facts: Told, number: int) -> dict[str, Any]:
+def decoded(facts: Facts, number: int) -> dict[str, Any]:
     """Facts that were written as JSON; what is not known stays at its default."""
     return {name: value for name, value in facts.recording.told(number).items() if value is not None}

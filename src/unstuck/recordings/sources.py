@@ -2,34 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Protocol
-
 import msgspec
 
-from ..evidence.basics import Place, Timing
+from ..evidence.basics import Place
 from ..evidence.loader import DataFile, Source
 from ..inside import format as f
 from ..inside.format import Kind
 from .decoder import Entry
-from .reader import Recording
+from .reader import Facts
 
 OPENING = "ParquetFile"  # a call of this name opens a file and reads no row
 ROWS = "rows"
 NEWEST = 32  # files beside the first as many
 
 
-class Sourced(Protocol):
-    """As much of `facts.Facts` as is needed here."""
-
-    recording: Recording
-    board: list[Entry]
-
-    def at(self, moment: int) -> float: ...
-    def noted(self, kind: int, key: int | None = None) -> list[list[int]]: ...
-    def timing(self, kind: int, key: int) -> Timing: ...
-
-
-def sources(facts: Sourced) -> list[Source]:
+def sources(facts: Facts) -> list[Source]:
     """In the order of their first calls."""
     every = facts.noted(Kind.SOURCE)
     notes = [one for one in every if not one[f.R_A]]
@@ -57,7 +44,7 @@ def sources(facts: Sourced) -> list[Source]:
     ]
 
 
-def _source(facts: Sourced, note: list[int], board: Entry | None, again: int) -> Source:
+def _source(facts: Facts, note: list[int], board: Entry | None, again: int) -> Source:
     key = note[f.R_KEY]
     kind, name, threads, *line = facts.recording.string(key).split("\n")
     calls = facts.timing(Kind.SOURCE, key)
@@ -83,7 +70,7 @@ def _source(facts: Sourced, note: list[int], board: Entry | None, again: int) ->
     )
 
 
-def data_files(facts: Sourced) -> list[DataFile]:
+def data_files(facts: Facts) -> list[DataFile]:
     """The first, and the newest, in the order in which they were opened."""
     found: dict[str, DataFile] = {}
     for one in facts.noted(Kind.DATA_FILE):

@@ -4,29 +4,13 @@ from __future__ import annotations
 
 import re
 import struct
-from typing import Any, NamedTuple
+from typing import Any
 
 from ..inside import format as f
-from .decoder import AMOUNT, KINDS, MOMENT, RECORD, OpenRecording, pread
+from .decoder import AMOUNT, KINDS, MOMENT, RECORD, OpenRecording, Record, pread
 
 FEW, MANY = 32, 4096  # records that are read first, and the most at a time if all of these were new
 STRINGS = 1024  # that are remembered
-
-
-class Record(NamedTuple):
-    """One event."""
-
-    kind: int
-    key: int
-    start: int
-    duration: int
-    a: int
-    b: int
-    c: int
-
-    @property
-    def end(self) -> int:
-        return self.start + self.duration
 
 
 class Ring:

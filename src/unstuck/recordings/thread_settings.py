@@ -7,10 +7,10 @@ import msgspec
 from ..evidence.process import Shared, Threads
 from ..inside import format as f
 from ..inside.format import Kind
-from .data_facts import Noted
+from .reader import Facts
 
 
-def threads(facts: Noted) -> Threads | None:
+def threads(facts: Facts) -> Threads | None:
     notes = facts.noted(Kind.THREADS)
     told = facts.recording.told(notes[0][f.R_A]) if notes else {}
     if not told:
@@ -19,5 +19,5 @@ def threads(facts: Noted) -> Threads | None:
     return msgspec.convert({**told, "shared": looked}, Threads)
 
 
-def _shared(facts: Noted, one: list[int]) -> Shared:
+def _shared(facts: Facts, one: list[int]) -> Shared:
     return msgspec.convert({**facts.recording.told(one[f.R_A]), "loader": one[f.R_KEY]}, Shared)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable
-from typing import Protocol
 
 import numpy as np
 
@@ -12,7 +11,7 @@ from ..evidence.process import Metric, Progress
 from ..inside import format as f
 from ..inside.format import Kind
 from .decoder import Entry
-from .reader import Recording
+from .reader import Facts, Recording
 
 
 def metrics(recording: Recording, board: list[Entry], at: Callable[[int], float]) -> list[Metric]:
@@ -29,22 +28,12 @@ def metrics(recording: Recording, board: list[Entry], at: Callable[[int], float]
     ]
 
 
-class Told(Protocol):
-    """As much of `facts.Facts` as is needed here."""
-
-    recording: Recording
-    board: list[Entry]
-
-    def at(self, moment: int) -> float: ...
-    def noted(self, kind: int, key: int | None = None) -> list[list[int]]: ...
-
-
-def progress(facts: Told) -> list[Progress]:
+def progress(facts: Facts) -> list[Progress]:
     """The newest of each name."""
     return [_progress(facts, one) for one in facts.board if one.kind == Kind.PROGRESS]
 
 
-def _progress(facts: Told, entry: Entry) -> Progress:
+def _progress(facts: Facts, entry: Entry) -> Progress:
     rose = [one[f.R_DURATION] / 1e9 for one in facts.noted(Kind.PROGRESS, entry.key)]
     return Progress(
         name=facts.recording.string(entry.key),

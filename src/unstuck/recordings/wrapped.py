@@ -8,7 +8,7 @@ from ..evidence.basics import Place
 from ..evidence.distributed import Wrapped
 from ..inside import format as f
 from ..inside.format import Kind
-from .data_facts import Noted
+from .reader import Facts
 
 
 class _Facts(msgspec.Struct):
@@ -20,10 +20,10 @@ class _Facts(msgspec.Struct):
     names: list[str] = []
 
 
-def wrapped(facts: Noted) -> list[Wrapped]:
+def wrapped(facts: Facts) -> list[Wrapped]:
     return [_wrapped(facts, one) for one in facts.noted(Kind.WRAPPED)]
 
 
-def _wrapped(facts: Noted, one: list[int]) -> Wrapped:
+def _wrapped(facts: Facts, one: list[int]) -> Wrapped:
     told = msgspec.json.decode(facts.recording.string(one[f.R_A]) or "{}", type=_Facts)
     return Wrapped(at=facts.at(one[f.R_START]), **msgspec.structs.asdict(told))
