@@ -26,7 +26,7 @@ SHARED_NAMES = 53
 # "" is the package's own __init__, where the version stands. What EVERYBODY may import imports nothing of ours, but for
 # `wording`, which may know how evidence is built.
 MAY_IMPORT: dict[str, set[str]] = {
-    "": {"diagnose", "inside.api", "logs.handing", "evidence", "report", "recording"},  # for type checkers
+    "": {"diagnose", "inside.api", "logs.to_logging", "evidence", "report", "recording"},  # for type checkers
     "__main__": {"cli"},
     "errors": set(),
     "safe_files": set(),
@@ -45,11 +45,8 @@ MAY_IMPORT: dict[str, set[str]] = {
         *("evidence", "report", "recordings", "checking", "inside.format", "inside.run_folder"),
         *("analysis.stacks", "analysis.standstill", "analysis.endless_loops", "analysis.case", "analysis.rank_deaths"),
     },
-    # Written beside a run without numpy, whose threads would take the watcher's signals: not from whole recordings.
-    "logs": {
-        *("evidence", "report", "inside.format", "inside.run_folder"),
-        *("recordings.decoder", "recordings.passes", "recordings.tail"),
-    },
+    # Written beside a run without numpy, whose threads would take the watcher's signals: tests/test_import_cost.py.
+    "logs": {"evidence", "report", "recordings", "inside.format", "inside.run_folder"},
     "views": {"evidence", "report"},  # a view that computes cannot be trusted
     "diagnose": {"", "evidence", "analysis", "report", "reporting", "recordings", "probes", "rules"},
     # The same reading serves a check, a cluster, and a run that had trouble with a file.

@@ -25,7 +25,7 @@ from unstuck.evidence.loader import (
     State,
 )
 from unstuck.evidence.process import Process
-from unstuck.logs.trends import Trend
+from unstuck.logs.training import Trend
 
 LINE = Place("/model.py", 12, "forward")
 

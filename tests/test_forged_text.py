@@ -19,7 +19,7 @@ from unstuck.evidence import Evidence, Run
 from unstuck.evidence.basics import Place
 from unstuck.evidence.finding import Finding, Remedy
 from unstuck.evidence.trial import FAIL, Rung, Target, Trial
-from unstuck.logs.line import INFO, Line, written
+from unstuck.logs.files import INFO, Line, written
 from unstuck.report import Activity, Report, RunName, Training
 from unstuck.views import checks, terminal, trials, tuning
 from unstuck.views.as_json import render

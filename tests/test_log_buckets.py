@@ -9,8 +9,8 @@ import pytest
 from unstuck.inside import format as f
 from unstuck.inside.format import Kind
 from unstuck.inside.recorder import Recorder
-from unstuck.logs.main_process import NOTES, RING, MainProcess
-from unstuck.logs.settings import Settings
+from unstuck.logs.files import Settings
+from unstuck.logs.rank import NOTES, RING, MainProcess
 from unstuck.recordings.tail import Tail
 
 SMALL = f.Layout(board=16, totals=16, ring=64, notes=64, strings=8192, last_words=4096)

@@ -12,11 +12,9 @@ import time
 import pytest
 
 from unstuck.errors import UserError
-from unstuck.logs.files import LogFile, older, stamp
-from unstuck.logs.handing import hand, log_to
-from unstuck.logs.line import ERROR, INFO, WARNING, Line, read, written
+from unstuck.logs.files import ERROR, INFO, WARNING, Line, LogFile, from_variables, older, read, stamp, written
 from unstuck.logs.reading import Follower, has_ended, logs_of
-from unstuck.logs.settings import from_variables
+from unstuck.logs.to_logging import hand, log_to
 
 
 def test_a_line_is_written_as_documented_and_read_back():
@@ -233,8 +231,8 @@ def test_log_to_does_nothing_where_nothing_records(monkeypatch):
 FORKS = """
 import logging, os, sys, time
 sys.path.insert(0, {source!r})
-from unstuck.logs.handing import Handing, hand
-from unstuck.logs.line import INFO, Line, read, written
+from unstuck.logs.to_logging import Handing, hand
+from unstuck.logs.files import INFO, Line, read, written
 line = written(Line(1.0, INFO, "run", "x" * 1500))
 os.makedirs("logs")
 with open("logs/train_20260501_031500.log", "w") as file:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from unstuck.inside.format import MODE_BITS, MODE_EVAL, MODE_NO_GRAD, Kind
-from unstuck.logs.describing import KnownLoader
+from unstuck.logs.files import Settings
+from unstuck.logs.loaders import KnownLoader
 from unstuck.logs.passes import PassLines
-from unstuck.logs.settings import Settings
 from unstuck.recordings.decoder import Entry, Record
 from unstuck.recordings.passes import Passes
 

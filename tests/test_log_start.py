@@ -9,8 +9,8 @@ import pytest
 
 from test_logs import run_unstuck
 from unstuck.inside.format import Kind
-from unstuck.logs.line import Line
-from unstuck.logs.sample_times import SAMPLES, SampleTimes
+from unstuck.logs.files import Line
+from unstuck.logs.rank import SAMPLES, SampleTimes
 from unstuck.logs.writer import _few
 from unstuck.recordings.tail import Record
 

@@ -18,8 +18,8 @@ from unstuck.evidence.process import Process
 from unstuck.inside import format as f
 from unstuck.inside.format import APART, Kind
 from unstuck.inside.recorder import Recorder
-from unstuck.logs.main_process import NOTES, RING, MainProcess
-from unstuck.logs.settings import Settings
+from unstuck.logs.files import Settings
+from unstuck.logs.rank import NOTES, RING, MainProcess
 from unstuck.recordings.tail import Tail
 from unstuck.reporting.notes import acquitted
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from unstuck.logs.line import read
+from unstuck.logs.files import read
 
 TRAINING = """
 import time, torch, unstuck

@@ -13,7 +13,7 @@ from unstuck.evidence import Evidence
 from unstuck.evidence.loader import Loader
 from unstuck.evidence.process import Failure, Process
 from unstuck.inside.format import MASK, Kind
-from unstuck.recordings.spikes import waits_of, with_spikes
+from unstuck.recordings.loaders import waits_of, with_spikes
 from unstuck.rules.discovery import all_rules
 from unstuck.rules.engine import judge_one
 

@@ -15,7 +15,7 @@ from stuck import wait_for
 from unstuck.evidence.process import Process
 from unstuck.inside import format as f
 from unstuck.probes import kernel, look, processes, stack_dumps
-from unstuck.recordings.facts import process_of
+from unstuck.recordings.process import process_of
 from unstuck.recordings.reader import Facts, Recording
 
 pytestmark = pytest.mark.scenario

@@ -9,10 +9,10 @@ import pytest
 from unstuck.inside import format as f
 from unstuck.inside.format import MODE_BITS, MODE_EVAL, MODE_NO_GRAD, Kind
 from unstuck.inside.recorder import Recorder
-from unstuck.logs.main_process import NOTES, RING, MainProcess
-from unstuck.logs.settings import Settings
-from unstuck.recordings.facts import process_of
+from unstuck.logs.files import Settings
+from unstuck.logs.rank import NOTES, RING, MainProcess
 from unstuck.recordings.passes import Passes
+from unstuck.recordings.process import process_of
 from unstuck.recordings.reader import Facts, Recording
 from unstuck.recordings.tail import Tail
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from pythons import python
-from unstuck.recordings.facts import process_of
+from unstuck.recordings.process import process_of
 from unstuck.recordings.reader import Facts, Recording
 
 BOOTSTRAP = Path(__file__).parents[1] / "src" / "unstuck" / "inside" / "bootstrap"

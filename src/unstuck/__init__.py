@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from .diagnose import diagnose as why
     from .inside.api import metric, nonblocking, note, phase, progress, stage
-    from .logs.handing import log_to
+    from .logs.to_logging import log_to
     from .recording import watch
     from .report import Report
 
@@ -35,7 +35,7 @@ _HOME = {
     "metric": ("recording", "metric"),
     "nonblocking": ("recording", "nonblocking"),
     "note": ("recording", "note"),
-    "log_to": ("logs.handing", "log_to"),
+    "log_to": ("logs.to_logging", "log_to"),
     "why": ("diagnose", "diagnose"),
     "Report": ("report", "Report"),
 }

@@ -10,9 +10,9 @@ import pytest
 import spoiling
 from made_up import STARTED, a_run
 
+from unstuck.logs.files import Settings
 from unstuck.logs.folder import LogFolder
-from unstuck.logs.main_process import NOTES, RING
-from unstuck.logs.settings import Settings
+from unstuck.logs.rank import NOTES, RING
 from unstuck.logs.writer import Logs
 from unstuck.recordings.boards import Board
 from unstuck.recordings.folder import run_of

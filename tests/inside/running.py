@@ -18,7 +18,7 @@ from typing import IO
 from unstuck.evidence.process import Process
 from unstuck.inside import format as f
 from unstuck.recordings.decoder import Unfinished
-from unstuck.recordings.facts import process_of
+from unstuck.recordings.process import process_of
 from unstuck.recordings.reader import Facts, Recording
 
 SRC = Path(__file__).parents[2] / "src"

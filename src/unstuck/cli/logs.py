@@ -24,11 +24,9 @@ import time
 from pathlib import Path
 
 from ..errors import UserError
-from ..logs.files import stamp
+from ..logs.files import SEVERITY, from_variables, read, stamp
 from ..logs.folder import LogFolder
-from ..logs.line import SEVERITY, read
 from ..logs.reading import Follower, Log, has_ended, logs_of
-from ..logs.settings import from_variables
 from ..safe_files import open_plain
 from ..wording.printable import printable, printable_json
 from .arguments import batches, newest_run

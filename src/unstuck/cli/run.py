@@ -24,8 +24,7 @@ import msgspec
 from ..errors import UserError
 from ..inside import run_folder
 from ..inside.format import SAMPLE_TIMES
-from ..logs.line import DEBUG, Line
-from ..logs.settings import EVERY, LEVEL, LEVELS, VALIDATION_EVERY, Settings, from_variables
+from ..logs.files import DEBUG, EVERY, LEVEL, LEVELS, VALIDATION_EVERY, Line, Settings, from_variables
 from ..report import Report, encoded
 from ..safe_files import write_private
 from ..views.as_json import render

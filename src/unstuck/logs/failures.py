@@ -7,7 +7,7 @@ from typing import Any
 from ..evidence.finding import Finding, Symptom
 from ..report import Report
 from ..wording.text import ending
-from .line import ERROR, INFO, WARNING, Line
+from .files import ERROR, INFO, WARNING, Line
 
 GRAVE = (Symptom.CRASHED.value, Symptom.STUCK.value)
 

@@ -1,14 +1,109 @@
-"""A log file: appended to, bounded in size, and never a reason to stop anything."""
+"""The log files: what the user asked of them, a line as it is written and read back, and a file that keeps its size."""
 
 from __future__ import annotations
 
 import os
+import re
 import time
+from collections.abc import Mapping
+from typing import NamedTuple
 
+from ..errors import UserError
+from ..inside.format import SAMPLE_TIMES
+from ..inside.redaction import redacted
 from ..safe_files import append_private, read_plain, write_private
+from ..wording.printable import printable
 
+LEVEL, EVERY, VALIDATION_EVERY = "UNSTUCK_LOG_LEVEL", "UNSTUCK_LOG_EVERY", "UNSTUCK_LOG_VALIDATION_EVERY"
+LEVELS = ("DEBUG", "INFO")
+MOST = 1_000_000_000
+DEBUG, INFO, WARNING, ERROR = "DEBUG", "INFO", "WARNING", "ERROR"
+SEVERITY = {DEBUG: 10, INFO: 20, WARNING: 30, ERROR: 40}  # the numbers of Python's logging
+STARTING, ENDING = "Starting training...", "The log ends here."
+RUN = "run"  # the name of lines about the run itself, which hold no text of the user's but after a word of ours
+LONGEST = 2000  # characters of a message
+WRITTEN = re.compile(
+    r"\[(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d),(\d{3})\] \[(DEBUG|INFO|WARNING|ERROR)\] \[([\w.]+)\] (.*)", re.DOTALL
+)
+WHOSE = re.compile(r"(?:\[Rank (\d+)(?:/\d+)?(?: Worker (\d+)(?:/\d+)?)?\] )")
 LIMIT = 4 << 20  # bytes: then what there is moves into an older file
 KEPT = 3  # older files of each: four times the limit at the most, 16 MiB for each rank and for the main log
+
+
+class Settings(NamedTuple):
+    """Nothing of this changes what is recorded, or what it costs the training."""
+
+    level: str = "DEBUG"  # INFO: no progress of batches and samples
+    every: int = 100  # training batches between two lines
+    validation_every: int = 20
+    samples: bool = False  # a line about every sample and stage; that one does change what is recorded
+    quiet: bool = False  # the training's own output goes into a file
+
+
+def from_variables(variables: Mapping[str, str]) -> Settings:
+    usual = Settings()
+    return Settings(
+        level=level(variables.get(LEVEL) or usual.level, LEVEL),
+        every=number(variables.get(EVERY) or str(usual.every), EVERY),
+        validation_every=number(variables.get(VALIDATION_EVERY) or str(usual.validation_every), VALIDATION_EVERY),
+        samples=variables.get(SAMPLE_TIMES, "") not in ("", "0"),
+    )
+
+
+def level(text: str, name: str) -> str:
+    if text.upper() not in LEVELS:
+        raise UserError(f"{name} is {text!r}", f"it can be {' or '.join(LEVELS)}")
+    return text.upper()
+
+
+def number(text: str, name: str) -> int:
+    if not text.isdecimal() or not 1 <= int(text) <= MOST:
+        raise UserError(f"{name} is {text!r}", "it is a number of batches, 1 or more")
+    return int(text)
+
+
+class Line(NamedTuple):
+    """What happened, and when: seconds since the epoch. `key` lines stay on a quiet console."""
+
+    at: float
+    level: str
+    name: str  # who says it, as a logger's name
+    text: str
+    key: bool = False
+    main: bool = True  # it belongs into the run's main log as well, if it is no DEBUG line
+
+
+class Read(NamedTuple):
+    """A line as it stands in a log."""
+
+    at: float
+    level: str
+    name: str
+    text: str
+    rank: int | None
+    worker: int | None
+
+
+def written(line: Line) -> str:
+    second = int(line.at)
+    day = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(second))
+    text = " | ".join(printable(one.strip()) for one in redacted(line.text).splitlines() if one.strip())
+    return f"[{day},{int((line.at - second) * 1000):03d}] [{line.level}] [unstuck.{line.name}] {text[:LONGEST]}\n"
+
+
+def read(text: str) -> Read | None:
+    """None: it is no line of ours."""
+    found = WRITTEN.match(text.rstrip("\n"))
+    if found is None:
+        return None
+    day, fraction, level, name, said = found.groups()
+    at = time.mktime(time.strptime(day, "%Y-%m-%d %H:%M:%S")) + int(fraction) / 1000
+    rank, worker = whose.groups() if (whose := WHOSE.search(said)) else (None, None)
+    return Read(at, level, name, said, _number(rank), _number(worker))
+
+
+def _number(text: str | None) -> int | None:
+    return None if text is None else int(text)
 
 
 class LogFile:

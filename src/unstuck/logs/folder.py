@@ -10,9 +10,7 @@ from ..evidence import Run
 from ..report import Report
 from ..wording.text import duration, ending
 from . import failures
-from .files import LogFile, stamp
-from .line import ENDING, ERROR, INFO, RUN, SEVERITY, STARTING, WARNING, Line, written
-from .settings import Settings
+from .files import ENDING, ERROR, INFO, RUN, SEVERITY, STARTING, WARNING, Line, LogFile, Settings, stamp, written
 
 
 class LogFolder:

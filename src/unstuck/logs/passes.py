@@ -9,9 +9,8 @@ from ..evidence.epochs import UNKNOWN, VALIDATION
 from ..recordings.passes import PATIENCE, Mark, Pass, Passes
 from ..recordings.tail import Tail
 from ..wording.text import duration, many, percent
-from .describing import KnownLoader
-from .line import DEBUG, INFO, Line
-from .settings import Settings
+from .files import DEBUG, INFO, Line, Settings
+from .loaders import KnownLoader
 
 RULE = "=" * 10
 PAUSE = 1.0  # seconds between the end of one and the beginning of the next that are worth a word

@@ -1,14 +1,24 @@
-"""Where a quiet run's own output goes: through a pipe to a process that does nothing but drain it."""
+"""Where a quiet run's own output goes: through a pipe to a process that does nothing but drain it.
+
+That one is `unstuck.logs.quiet FILE`. It outlives the watcher, ignores what ends others, and reads on whatever happens
+to the file: nobody's `print` waits.
+"""
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import os
+import signal
 import subprocess
 import sys
 
 from ..safe_files import PRIVATE_FOLDER, append_private
+from .files import LogFile
 
 PATIENCE = 2.0  # seconds: a process that outlives the command may hold the pipe for ever
+AT_ONCE = 1 << 20  # bytes; a pipe of this size lets a chatty program run ahead
+LIMIT, KEPT = 16 << 20, 3  # bytes: 64 MiB of output at the most
 
 
 class Output:
@@ -22,7 +32,7 @@ class Output:
         source, self.fd = os.pipe2(os.O_CLOEXEC)
         try:
             self._drain = subprocess.Popen(
-                [sys.executable, "-m", "unstuck.logs.drain", path],
+                [sys.executable, "-m", "unstuck.logs.quiet", path],
                 stdin=source,
                 stdout=subprocess.DEVNULL,  # not ours: whoever waits for the end of our streams must not wait for it
                 stderr=subprocess.DEVNULL,
@@ -41,3 +51,21 @@ class Output:
             self._drain.wait(PATIENCE)
         except subprocess.TimeoutExpired:
             return
+
+
+def drain(path: str) -> None:
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):
+        signal.signal(number, signal.SIG_IGN)
+    with contextlib.suppress(OSError):  # an unprivileged user may have used up what pipes he may have
+        fcntl.fcntl(0, fcntl.F_SETPIPE_SZ, AT_ONCE)
+    try:
+        file: LogFile | None = LogFile(path, LIMIT, KEPT)
+    except OSError:
+        file = None
+    while data := os.read(0, AT_ONCE):
+        if file is not None:
+            file.write(data)
+
+
+if __name__ == "__main__":
+    drain(sys.argv[1])

@@ -9,8 +9,7 @@ from typing import NamedTuple
 
 from ..safe_files import open_plain
 from ..wording.left_out import left_out
-from .files import older
-from .line import ENDING, INFO, RUN, Read, read
+from .files import ENDING, INFO, RUN, Read, older, read
 
 NAME = re.compile(r"(train|output|debug_rank(\d+))_(\d{8}_\d{6})(?:_[^/]*?)?\.log")
 OLDER = re.compile(r"\.\d+\.log")

@@ -11,11 +11,10 @@ from ..inside import format as f
 from ..recordings.tail import Tail
 from ..wording.text import many, size
 from . import failures
+from .files import DEBUG, ERROR, INFO, SEVERITY, WARNING, Line
 from .folder import LogFolder
-from .line import DEBUG, ERROR, INFO, SEVERITY, WARNING, Line
-from .main_process import NOTES, RING, SETTLED, MainProcess
-from .sample_times import KINDS, SAMPLES
-from .worker_process import Worker
+from .rank import NOTES, RING, SAMPLE_KINDS, SAMPLES, SETTLED, MainProcess
+from .worker import Worker
 
 EVERY = 0.9  # seconds: every second look of the watcher, which has less than a hundredth of a core for all it does
 AT_ONCE = 300  # lines of one rank at a time: more than that nobody reads
@@ -104,7 +103,7 @@ class Logs:
         for name in names:
             if name.endswith(".rec") and name not in self._known and self._is_of_this_node(name):
                 try:
-                    tail = Tail(os.path.join(self._recordings, name), (*RING, *KINDS), NOTES)
+                    tail = Tail(os.path.join(self._recordings, name), (*RING, *SAMPLE_KINDS), NOTES)
                 except (OSError, ValueError):  # it is being made
                     continue
                 self._known.add(name)
@@ -127,7 +126,7 @@ class Logs:
         """Its role may show only some time after its recording was made."""
         role = tail.look()[f.H_ROLE]
         if role == f.ROLE_MAIN:
-            tail.ring.only((*RING, *KINDS) if self.folder.settings.samples else RING)
+            tail.ring.only((*RING, *SAMPLE_KINDS) if self.folder.settings.samples else RING)
             self._mains[pid] = MainProcess(tail, self.folder.settings)
         elif role == f.ROLE_WORKER:
             self._workers[pid] = Worker(tail, self.folder.settings)

@@ -15,7 +15,7 @@ from ..evidence import Evidence
 from ..evidence.distributed import Collective
 from ..evidence.process import Process
 from ..inside import format as f
-from ..recordings.collectives import collectives
+from ..recordings.distributed import collectives
 from ..safe_files import open_plain
 from ..wording.left_out import left_out
 from . import kernel, owners

@@ -300,6 +300,11 @@ def signed(word: int) -> int:
     return word - (1 << 64) if word >> 63 else word
 
 
+def less_one(word: int) -> int | None:
+    """A number that is stored plus one, so that 0 means that there is none."""
+    return word - 1 if word else None
+
+
 def quantile(buckets: Sequence[int], share: float, longest: int) -> float:
     """Of a total, in seconds: the middle of the bucket in which it lies, right within a factor of 1.5."""
     wanted = sum(buckets) * share

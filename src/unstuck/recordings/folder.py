@@ -16,16 +16,14 @@ from ..errors import UserError
 from ..evidence import Exit, Run
 from ..evidence.loader import Loader
 from ..evidence.process import Process
-from ..inside import format as f
 from ..inside.run_folder import kind_of
 from ..safe_files import NotPlainError, read_plain
 from ..wording.left_out import encodable, left_out
-from .decoder import Unfinished, signed
-from .facts import process_of
+from .decoder import Unfinished
+from .loaders import Waits, waits_of, with_spikes
+from .process import exits_of, process_of
 from .reader import Facts, Recording
-from .spikes import Waits, waits_of, with_spikes
 
-EXITS = {f.EXIT_REAPED: "reaped", f.EXIT_PEEKED: "peeked"}
 LARGEST_RUN = 8 << 20  # bytes of run.json: a command line is at most two of them
 MOST = 10_000  # recordings: of 1,000 ranks with eight workers each
 TOLD = 20  # files that are named one by one as left out
@@ -129,7 +127,7 @@ def recordings_of(folder: Path, run: Run) -> Recorded:
         try:
             facts = Facts(Recording(path), run.started)
             process = process_of(facts)
-            noted = [_exit(facts, one, process) for one in facts.noted(f.Kind.EXIT)]
+            noted = exits_of(facts)
             waits |= {(_key(process), number): one for number, one in _waits(facts, process)}
         except Unfinished:
             continue
@@ -194,9 +192,3 @@ def _with_spikes(
         return with_spikes(loader, found, [one for one in mine if one.pid in loader.pids], reading)
 
     return msgspec.structs.replace(main, loaders=[added(one) for one in main.loaders])
-
-
-def _exit(facts: Facts, record: list[int], by: Process) -> Exit:
-    at = facts.at(record[f.R_START])
-    how = EXITS.get(record[f.R_C], "reaped")
-    return Exit(pid=record[f.R_A], status=signed(record[f.R_B]), at=at, how=how, by=by.pid, node=by.node)

@@ -24,11 +24,10 @@ from ..evidence.loader import (
 )
 from ..inside import format as f
 from ..inside.format import APART, Kind
-from .calls import Named, named
 from .passes import Pass, kind_of_pass
 from .phases import passes
 from .reader import Facts
-from .saved import holds_up, place_of, saver
+from .side_work import Named, holds_up, named, place_of, saver
 
 Times = npt.NDArray[np.int64]
 Stretch = tuple[int, int, Named]  # of side work: when it began and ended

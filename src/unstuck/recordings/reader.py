@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 
 from ..errors import UserError
-from ..evidence.basics import Timing
+from ..evidence.basics import Place, Timing
 from ..inside import format as f
 from ..safe_files import NotPlainError, open_plain
 from .decoder import (
@@ -160,6 +162,11 @@ class Facts:
         ring: list[list[int]] = self.recording.events(kind, key).tolist()
         return sorted(self.noted(kind, key) + ring, key=lambda one: one[f.R_START])
 
+    def decoded(self, number: int, kind: Any) -> Any:
+        """A string that was written as JSON; empty where there was no room for it."""
+        text = self.recording.string(number)
+        return msgspec.json.decode(text, type=kind) if text else kind()
+
     def timing(self, kind: int, key: int) -> Timing:
         total = self.totals.get((kind, key))
         return timing_of(sum(total[2:]), *total) if total else Timing()
@@ -169,6 +176,11 @@ def timing_of(count: int, total: int, longest: int, *buckets: int) -> Timing:
     """From nanoseconds."""
     p50, p95, p99 = (quantile(buckets, share, longest) for share in (0.50, 0.95, 0.99))
     return Timing(count=count, total=total / 1e9, longest=longest / 1e9, p50=p50, p95=p95, p99=p99)
+
+
+def place_in(parts: Sequence[str]) -> Place | None:
+    """File, line and function as they stand in a string."""
+    return Place(parts[0], int(parts[1]), parts[2]) if len(parts) == 3 and parts[1].isdecimal() else None
 
 
 def _in_order(records: Words) -> list[list[int]]:

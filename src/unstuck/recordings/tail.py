@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import struct
 from typing import Any
@@ -99,6 +100,14 @@ class Tail(OpenRecording):
             if len(self._strings) < STRINGS:
                 self._strings[number] = known
         return known
+
+    def facts(self, number: int) -> dict[str, Any]:
+        """Facts that were written as JSON, by name; none where there was no room for them, or they are damaged."""
+        try:
+            known = json.loads(self.string(number) or "{}")
+        except (ValueError, RecursionError):
+            return {}
+        return known if isinstance(known, dict) else {}
 
     def new_last_words(self) -> list[dict[str, Any]]:
         """Exceptions that were written down since the last look."""

@@ -18,8 +18,7 @@ import msgspec
 from ..errors import UserError
 from ..inside import run_folder
 from ..inside.redaction import redacted_values
-from ..logs.line import Line
-from ..logs.settings import Settings
+from ..logs.files import Line, Settings
 from ..report import Report
 from ..retention import TRIALS, forget_aloud, remove, remove_recordings
 from ..safe_files import PRIVATE_FOLDER, append_private, write_private

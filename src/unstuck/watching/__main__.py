@@ -9,8 +9,7 @@ import time
 from pathlib import Path
 
 from ..errors import UserError
-from ..logs.line import Line
-from ..logs.settings import Settings, from_variables
+from ..logs.files import Line, Settings, from_variables
 from ..probes import kernel
 from ..report import Report
 from ..wording.printable import quoted

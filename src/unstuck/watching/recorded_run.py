@@ -22,10 +22,9 @@ from typing import TypeVar
 
 from ..errors import UserError
 from ..inside import run_folder
-from ..logs.files import stamp
+from ..logs.files import Settings, stamp
 from ..logs.folder import refusal
 from ..logs.quiet import Output
-from ..logs.settings import Settings
 from ..probes import kernel, processes
 from ..wording.printable import quoted
 from . import run_storage

@@ -13,9 +13,8 @@ import msgspec
 
 from .. import retention
 from ..evidence import Run
+from ..logs.files import Line, Settings
 from ..logs.folder import LogFolder
-from ..logs.line import Line
-from ..logs.settings import Settings
 from ..logs.writer import Logs
 from ..probes import kernel, processes
 from ..report import Report, encoded

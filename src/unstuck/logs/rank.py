@@ -1,10 +1,10 @@
-"""Turns what one main process records into lines, as it comes."""
+"""Turns what one main process records into lines, as it comes: its loaders, passes, steps, and what each part says."""
 
 from __future__ import annotations
 
 import struct
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Protocol
 
 from ..evidence.epochs import TRAINING, VALIDATION
 from ..inside import format as f
@@ -13,19 +13,20 @@ from ..recordings.decoder import Entry, Record
 from ..recordings.passes import Pass, Passes
 from ..recordings.tail import Tail
 from ..wording.text import duration, many
-from . import failures, parts, saving
-from .beginning import Beginning
-from .distributed import Distributed
-from .known_loaders import KnownLoaders
-from .line import DEBUG, ERROR, INFO, WARNING, Line
-from .logging_calls import Logging
-from .losses import Losses, is_of_validation
+from . import failures
+from .data import BucketLines, ShardLines, Sources
+from .files import DEBUG, ERROR, INFO, WARNING, Line, Settings
+from .loaders import Distributed, KnownLoader, Preparing, assigned, described, lengths
 from .passes import PassLines
-from .sample_times import KINDS, SampleTimes
-from .settings import Settings
-from .shards import ShardLines
-from .sources import Sources
+from .start import Beginning
+from .training import Logging, Losses, Trainers, is_of_validation, save_failed, saved
 
+PARTS = (Preparing, Trainers, ShardLines, BucketLines)
+PART_KINDS = tuple(kind for part in PARTS for kind in part.KINDS)
+SAMPLE_KINDS = (Kind.STAGE, Kind.SAMPLE)
+SAMPLES = "samples"  # who says it
+KEPT_STAGES = 4096  # stages whose sample is still to come
+ENOUGH = 0.00005  # seconds outside of all stages that are worth a line: those are printed to a tenth of a millisecond
 RING = (
     Kind.ITERATOR, Kind.WAIT, Kind.PASS_END, Kind.FETCH, Kind.SHUTDOWN, Kind.METRIC, Kind.SAVE, Kind.SPAN, Kind.PHASE,
     Kind.CALL, Kind.SOURCE,
@@ -33,15 +34,14 @@ RING = (
 NOTES = (
     Kind.LOADER, Kind.LENGTH, Kind.ITERATOR, Kind.PASS_END, Kind.ITERATOR_FAILED, Kind.WORKER, Kind.OPTIMIZER,
     Kind.EXIT, Kind.ADAPTER_FAILED, Kind.SAVE, Kind.SAVE_FAILED, Kind.PHASE, Kind.GROUP, Kind.EARLY, Kind.WRAPPED,
-    Kind.LOGGER, Kind.CALL, Kind.SOURCE, Kind.DATA_FILE, *parts.KINDS,
+    Kind.LOGGER, Kind.CALL, Kind.SOURCE, Kind.DATA_FILE, *PART_KINDS,
 )  # fmt: skip
 LOOP, SETUP, PROCESS, ACCESS = "[TRAIN_LOOP]", "🔍 [SETUP_EPOCH]", "🔍 [TRAIN_PROCESS]", "🔍 [DATASET]"
 AS_WORD, AS_DOUBLE = struct.Struct("q").pack, struct.Struct("d").unpack
 SETTLED = 0.3  # seconds after which an event has come, if the loop goes on: they are written a tenth of a second late
 MISSED_EVERY = 10.0  # seconds between two words about missing events
-
-
 BOTH = (Kind.ITERATOR, Kind.PASS_END)  # kinds that are among frequent and rare events
+KEPT_WORKERS = 4096  # workers: they may come anew with every epoch
 
 
 class MainProcess:
@@ -58,8 +58,8 @@ class MainProcess:
         self._logging = Logging(tail)
         self._sources = Sources(tail)
         self.beginning = Beginning(tail)
-        own: list[parts.Part] = [self._distributed, self._logging, self._sources, self.beginning]
-        self._parts = own + parts.parts(tail)
+        own: list[Part] = [self._distributed, self._logging, self._sources, self.beginning]
+        self._parts = own + parts_of(tail)
         self._losses = Losses(settings)
         self._samples = SampleTimes(tail) if settings.samples else None
         self._failed_exits: set[int] = set()
@@ -81,7 +81,7 @@ class MainProcess:
         """What happened since the last time, in the order of time."""
         tail = self.tail
         new = self._new()
-        records = self._due([one for one in new if one.kind not in KINDS], now, final=final)
+        records = self._due([one for one in new if one.kind not in SAMPLE_KINDS], now, final=final)
         tail.look()
         board = tail.board()  # after the rings: what it says is never older
         lines = self._begin() if not self._met else []
@@ -89,7 +89,7 @@ class MainProcess:
         for record in records:
             lines += read[record.kind](record)
         if self._samples is not None:
-            lines += self._samples.lines(self.name, [one for one in new if one.kind in KINDS])
+            lines += self._samples.lines(self.name, [one for one in new if one.kind in SAMPLE_KINDS])
         self._passes.look(board)
         lines += self.beginning.lines(now, final=final)
         lines += self._sources.look(board, now)
@@ -242,10 +242,10 @@ class MainProcess:
         return self._losses.told(self.name, self._at(one.start), name, value, one.a - 1 if one.a > 0 else None)
 
     def _save(self, one: Record) -> list[Line]:
-        return saving.saved(self.tail, self.name, one)
+        return saved(self.tail, self.name, one)
 
     def _save_failed(self, one: Record) -> list[Line]:
-        return saving.failed(self.tail, self.name, one)
+        return save_failed(self.tail, self.name, one)
 
     def _phase(self, one: Record) -> list[Line]:
         self._passes.phase(one, self.tail.string(one.key))
@@ -276,3 +276,119 @@ class MainProcess:
 def _which(one: Record) -> tuple[int, int, int]:
     """Of which pass this is the beginning or the end."""
     return one.kind, one.key, one.a if one.kind == Kind.ITERATOR else one.b
+
+
+class Part(Protocol):
+    """What makes lines of some kinds of events."""
+
+    name: str  # how the process is called in its lines
+
+    def readers(self) -> dict[int, Callable[[Record], list[Line]]]: ...
+
+
+def parts_of(tail: Tail) -> list[Part]:
+    return [part(tail) for part in PARTS]
+
+
+class KnownLoaders:
+    """Filled as the notes are read."""
+
+    def __init__(self, tail: Tail) -> None:
+        self.rank = ""  # how the process is called in its lines
+        self.loaders: dict[int, KnownLoader] = {}
+        self.workers: dict[int, tuple[int, int]] = {}  # loader and number of each, by pid
+        self.iterable: dict[int, bool] = {}  # by loader
+        self._tail = tail
+        self._descriptions: dict[int, str] = {}
+        self._datasets: dict[int, int] = {}  # lengths
+        self._assigned: list[tuple[float, int, int]] = []
+        self._told: set[tuple[int, int]] = set()  # loader and number of workers whose share was told
+
+    def loader(self, number: int) -> KnownLoader:
+        return self.loaders.get(number) or self.loaders.setdefault(number, KnownLoader(number))
+
+    def met(self, one: Record) -> list[Line]:
+        """A loader in use is described again with every pass; one line may make so many that a number is used twice."""
+        text = self._tail.string(one.a)
+        if one.key in self._descriptions and text in ("", self._descriptions[one.key]):
+            return []
+        self._descriptions[one.key] = text
+        self.loader(one.key)
+        self.iterable[one.key] = '"iterable": true' in text
+        return described(self.rank, self._tail.seconds(one.start), one.key, text)
+
+    def length(self, one: Record) -> list[Line]:
+        loader, dataset = self.loader(one.key), one.a - 1 if one.a > 0 else None
+        if (loader.length, self._datasets.get(one.key)) == (one.b - 1, dataset):
+            return []
+        loader.length = one.b - 1
+        if dataset is not None:
+            self._datasets[one.key] = dataset
+        return lengths(self.rank, self._tail.seconds(one.start), loader, dataset)
+
+    def worker(self, one: Record) -> list[Line]:
+        self.workers[one.a] = (one.key, one.b)
+        if len(self.workers) > KEPT_WORKERS:
+            del self.workers[next(iter(self.workers))]
+        if (one.key, one.b) not in self._told and len(self._told) < KEPT_WORKERS:
+            self._told.add((one.key, one.b))
+            self._assigned.append((self._tail.seconds(one.start), one.key, one.b))
+        return []
+
+    def shares(self) -> list[Line]:
+        """Who reads how much. Of a loader's first workers only: those that come anew every epoch are dealt the same."""
+        workers_met, self._assigned = self._assigned, []
+        world = self._tail.header[f.H_WORLD]
+        rank = self.rank.strip("[]") + (f"/{world}" if world else "")
+        lines = []
+        for at, number, worker in workers_met:
+            text, dataset = self._descriptions.get(number, ""), self._datasets.get(number)
+            workers = 1 + max((one[1] for one in self.workers.values() if one[0] == number), default=worker)
+            whose = f"[{rank} Worker {worker}/{workers}]"
+            lines += assigned(whose, at, text, self.loader(number), dataset, worker, workers)
+        return lines
+
+
+class SampleTimes:
+    """Of one process."""
+
+    def __init__(self, tail: Tail) -> None:
+        self._tail = tail
+        self._stages: list[Record] = []
+
+    def lines(self, whose: str, records: list[Record]) -> list[Line]:
+        self._stages = [*self._stages, *(one for one in records if one.kind == Kind.STAGE and one.c)][-KEPT_STAGES:]
+        return [line for one in records if one.kind == Kind.SAMPLE for line in self._of(whose, one)]
+
+    def _of(self, whose: str, sample: Record) -> list[Line]:
+        """Stages are written when they end, their sample some time later: when its batch is done."""
+        mine = [one for one in self._stages if sample.start <= one.start <= sample.end]
+        self._stages = [one for one in self._stages if one.start > sample.end]
+        items = sorted((one for one in mine if one.a), key=lambda one: -one.c)  # what the user named comes first
+        named = self._tail.string(items[0].a) if items else ""
+        index = f"index {sample.a}" if sample.a >= 0 else f"number {sample.b} of its stream"
+        name = named or index
+        lines = [self._stage(whose, one, name) for one in mine]
+        rest = sample.duration - sum(one.duration for one in _outermost(mine))
+        if mine and rest / 1e9 >= ENOUGH:
+            lines.append(self._line(whose, sample, f"[{name}] process: {rest / 1e9:.4f}s"))
+        also = f" ({index})" if named else ""
+        return [*lines, self._line(whose, sample, f"[{name}] TOTAL: {sample.duration / 1e9:.4f}s{also}")]
+
+    def _stage(self, whose: str, one: Record, name: str) -> Line:
+        shape = f" (shape={self._tail.string(one.b)})" if one.b else ""
+        item = self._tail.string(one.a) if one.a else name
+        text = f"[{item}] {self._tail.string(one.key)}: {one.duration / 1e9:.4f}s{shape}"
+        return self._line(whose, one, text)
+
+    def _line(self, whose: str, one: Record, text: str) -> Line:
+        return Line(self._tail.seconds(one.end), DEBUG, SAMPLES, f"{whose} {text}")
+
+
+def _outermost(stages: list[Record]) -> list[Record]:
+    """Those that no other is around."""
+    return [
+        one
+        for one in stages
+        if not any(other is not one and other.start <= one.start and one.end <= other.end for other in stages)
+    ]

@@ -7,13 +7,10 @@ from ..inside.format import Kind
 from ..recordings.decoder import FETCH_KINDS, Entry, Record
 from ..recordings.tail import Tail
 from ..wording.text import duration
-from . import failures, shards
-from .line import DEBUG, INFO, Line
-from .main_process import ACCESS, MainProcess
-from .sample_times import SampleTimes
-from .settings import Settings
-from .shards import ShardLines
-from .sources import in_worker
+from . import failures
+from .data import ShardLines, in_worker, samples_of_shards
+from .files import DEBUG, INFO, Line, Settings
+from .rank import ACCESS, MainProcess, SampleTimes
 
 PROGRESS_EVERY = 30.0  # seconds between two lines about the samples of one worker
 ITEM_EVERY = 10.0  # seconds between two lines about what the user's own stages have in hand
@@ -62,7 +59,8 @@ class Worker:
             at = self.tail.seconds(int(said.get("at", 0)))
             lines.append(failures.failed(whose, at, said, iterable=iterable))
         if final and header[f.H_ENDED] and header[f.H_ENDED_HOW] == f.ENDED_LOOP:
-            samples = (fetch.b if fetch else self._samples) or shards.samples(board)  # of ready-made batches none count
+            fetched = fetch.b if fetch else self._samples
+            samples = fetched or samples_of_shards(board)  # of ready-made batches none count
             text = f"{whose} COMPLETED iteration, total samples: {samples}"
             lines.append(Line(self.tail.seconds(header[f.H_ENDED]), INFO, "data", text, main=False))
         return sorted(lines, key=lambda one: one.at)

@@ -11,7 +11,7 @@ import logging
 import os
 import threading
 
-from .line import SEVERITY, Read
+from .files import SEVERITY, Read
 from .reading import Follower, has_ended, logs_of, parsed
 
 EVERY = 0.5  # seconds: the log is not written more often

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 
 from ..inside import format as f
@@ -12,7 +11,7 @@ from ..inside.run_folder import process_start
 from ..recordings.decoder import Record
 from ..recordings.tail import Tail
 from ..wording.text import duration, many
-from .line import DEBUG, INFO, Line
+from .files import DEBUG, INFO, Line
 
 START, FIRST, READY = "🔍 [START]", "🔍 [FIRST_BATCH]", "✅ [FIRST_BATCH]"
 QUIET = 2.0  # seconds without a new parameter, after which the model is taken to be complete
@@ -80,10 +79,7 @@ class Beginning:
         took = duration(one.duration / 1e9)
         if one.a:
             return [self._line(one.end, f"{FIRST} batch {one.a + 1} of loader {one.key} came after {took}", DEBUG)]
-        try:
-            looks = json.loads(self._tail.string(one.b) or "{}")
-        except ValueError:
-            looks = {}
+        looks = self._tail.facts(one.b)
         where = f", on {looks['device']}" if looks.get("device") else ""
         shapes = f": {looks['shapes']}{where}" if looks.get("shapes") else ""
         return [self._line(one.end, f"{READY} the first batch of loader {one.key} is ready after {took}{shapes}")]
