@@ -239,3 +239,17 @@ def test_an_epoch_that_was_taken_for_another_begins_once_more():
     assert run.marked()[-1] == "EPOCH 0 START no"
     run.look(30.0, l1=5)
     assert run.texts()[-1] == "EPOCH 1 TRAINING START  not EPOCH 0, as it seemed"
+
+
+def test_a_mark_says_what_was_known_when_it_came():
+    """Of marks that are told together, those before the first training know of no step."""
+    run = Run()
+    check = run.begins(2, 0.0, MODE_NO_GRAD)
+    run.ends(check, 1.0)
+    train = run.begins(1, 2.0)
+    run.look(3.0, l1=3)
+    run.ends(train, 4.0)
+    run.ends(run.begins(2, 5.0, MODE_NO_GRAD), 6.0)
+    run.look(7.0, l1=3)
+    ends = [text for text in run.texts() if "VALIDATION END" in text]
+    assert ["no optimizer step was seen so far" in text for text in ends] == [True, False]

@@ -272,3 +272,15 @@ def test_the_number_of_an_epoch_does_not_depend_on_how_many_passes_the_recording
 
     assert found[1, 60] == ("training", 59, 3)
     assert found[1, 1] == ("training", 0, 3)
+
+
+def test_a_loader_counts_the_epochs_that_the_user_named_and_no_validation_by_it(tmp_path):
+    path = tmp_path / "node.1.2.3.rec"
+    training = Training(path, LARGE)
+    training.phase("val", lambda: training.loop(1, 4))
+    training.phase("train", lambda: training.loop(1, 4, trains=True))
+    training.loop(1, 4, trains=True)
+
+    found = verdict(path)
+
+    assert [one[:2] for one in found.values()] == [("validation", 0), ("training", 0), ("training", 1)]

@@ -40,7 +40,7 @@ class PassLines:
     def of(self, passes: Passes, now: float, *, final: bool = False) -> list[Line]:
         """The marks that are due, and the batches of passes that go on."""
         marks = passes.decide(self._tail.moment(now), final=final)
-        lines = [line for mark in marks for line in (self._end(mark, passes) if mark.ends else [self._start(mark)])]
+        lines = [line for mark in marks for line in (self._end(mark) if mark.ends else [self._start(mark)])]
         marked = [one for one in passes.open if (one.around or one).counted is not None]
         return lines + [line for one in marked for line in self._progress(one, now)]
 
@@ -70,7 +70,7 @@ class PassLines:
         self._marked = None
         return Line(at, INFO, "epoch", self._mark(one, "START", more), key=True)
 
-    def _end(self, mark: Mark, passes: Passes) -> list[Line]:
+    def _end(self, mark: Mark) -> list[Line]:
         at, one = self._tail.seconds(mark.at), mark.of
         progress = self._progress(one)
         self._held.pop(one, None)
@@ -86,7 +86,7 @@ class PassLines:
             of = f" of {length:,}" if length else ""
             since = duration(max(mark.at - one.newest, 0) / 1e9)
             parts[0] = f"left after {one.batches:,}{of} batches, the newest {since} before"
-        if one.kind in (VALIDATION, UNKNOWN) and passes.epochs.newest < 0:
+        if one.kind in (VALIDATION, UNKNOWN) and not mark.trained:
             parts.append("no optimizer step was seen so far")
         more = " " + ", ".join(part for part in parts if part)
         self._marked = at

@@ -53,7 +53,8 @@ class Loader:
     usual: dict[int, str] = field(default_factory=dict)  # what its passes were, by modes; UNKNOWN: once this, once that
     trained: int = 0  # passes that trained so far, of those that have the number of an epoch
     pace: int = 0  # optimizer steps of the newest pass that trained
-    unknown: int = 0  # passes that trained since then, and that nobody knows of any more
+    unnumbered: int = 0  # epochs since then that nobody knows of any more, or that the user named
+    stretch: Pass | None = None  # the newest of these
 
     @property
     def trains(self) -> bool:
@@ -77,7 +78,7 @@ class Pass:
     name: str | None = None  # None: it is a pass
     kind: str | None = None  # None: not known yet
     around: Pass | None = None  # the stretch that it is a part of
-    unknown: int = 0  # passes before it that trained, and that nobody knows of any more
+    unnumbered: int = 0  # epochs of the loader before it that have no number by its account
     epoch: int = 0
     counted: str | None = None  # the kind by which it got this number; None: it has none yet
     newest_epoch: int = -1  # when it got it
@@ -107,6 +108,7 @@ class Mark(NamedTuple):
     of: Pass
     ends: bool
     instead: int | None = None  # it begins once more: it was taken for a part of this epoch
+    trained: bool = True  # something has trained until then
 
 
 class Passes:
@@ -226,7 +228,7 @@ class Passes:
             mark = self._waiting.popleft()
             if mark.of.around is None:
                 found += self._counted(mark.of)
-            found.append(mark)
+            found.append(mark._replace(trained=self.epochs.newest >= 0))
         return found
 
     def _begin(self, number: int, pass_number: int, at: int, before: int | None = None, modes: int = 0) -> Pass:
@@ -247,14 +249,16 @@ class Passes:
             before = loader.steps_told + loader.pace * min(max(lost, 0), FEW)
         loader.now = begun = Pass(loader, pass_number, at, before, modes)
         loader.steps_told = max(loader.steps_told, begun.before)
-        loader.unknown += _unknown(last, begun)
+        loader.unnumbered += _lost(last, begun)
         begun.newest = at
         self.open.append(begun)
         around = self._named[-1] if self._named else None
         if around is not None and takes_in(around.kind or "", modes):
             begun.around, begun.kind = around, around.kind
+            if around.kind == TRAINING and loader.stretch is not around:
+                loader.unnumbered, loader.stretch = loader.unnumbered + 1, around
         else:
-            begun.unknown, loader.unknown = loader.unknown, 0
+            begun.unnumbered, loader.unnumbered = loader.unnumbered, 0
             begun.kind = self._expected(begun)
             self._waiting.append(Mark(at, begun, ends=False))
         return begun
@@ -343,7 +347,7 @@ class Passes:
         return [Mark(seen.begun, seen, ends=False, instead=before)] if again and seen.epoch != before else []
 
 
-def _unknown(last: Pass | None, begun: Pass) -> int:
+def _lost(last: Pass | None, begun: Pass) -> int:
     """How many passes between these two have trained, of which nobody knows any more: as many as its steps come to."""
     if last is None:
         return begun.number - 1
@@ -403,7 +407,7 @@ class Epochs:
         loader = seen.loader
         if seen.counted is None:
             seen.newest_epoch = self.newest
-            loader.trained += seen.unknown
+            loader.trained += seen.unnumbered
         elif seen.counted == TRAINING:  # it was taken for that
             loader.trained = seen.epoch
             self.newest = seen.newest_epoch if self.newest == seen.epoch else self.newest
