@@ -30,7 +30,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     "__main__": {"cli"},
     "errors": set(),
     "safe_files": set(),
-    "retention": {"inside.format", "inside.run_folder"},  # what is ours and whether it lives is told by names and marks
+    # What is ours and whether it lives is told by names and marks.
+    "retention": {"inside.format", "inside.core.run_folder"},
     "evidence": set(),  # the vocabulary
     "wording": {"evidence", "inside.redaction"},
     "report": {"evidence"},
@@ -39,27 +40,31 @@ MAY_IMPORT: dict[str, set[str]] = {
     "reporting": {"evidence", "analysis", "report"},
     "inside": set(),  # runs in the user's process, under another name, perhaps without unstuck around it
     "recording": {"inside.api"},  # for type checkers: the public API's way in must cost nothing
-    "recordings": {"evidence", "inside.format", "inside.run_folder"},  # a run folder's files are told by their names
+    "recordings": {
+        "evidence",
+        "inside.format",
+        "inside.core.run_folder",
+    },  # a run folder's files are told by their names
     # A look goes on where something stands, and a snapshot is a report that was kept.
     "probes": {
-        *("evidence", "report", "recordings", "checking", "inside.format", "inside.run_folder"),
+        *("evidence", "report", "recordings", "checking", "inside.format", "inside.core.run_folder"),
         *("analysis.stacks", "analysis.standstill", "analysis.endless_loops", "analysis.case", "analysis.rank_deaths"),
     },
     # Written beside a run without numpy, whose threads would take the watcher's signals: tests/test_import_cost.py.
-    "logs": {"evidence", "report", "recordings", "inside.format", "inside.run_folder"},
+    "logs": {"evidence", "report", "recordings", "inside.format", "inside.core.run_folder"},
     "views": {"evidence", "report"},  # a view that computes cannot be trusted
     "diagnose": {"", "evidence", "analysis", "report", "reporting", "recordings", "probes", "rules"},
     # The same reading serves a check, a cluster, and a run that had trouble with a file.
-    "checking": {"evidence", "analysis.data_files", "retention", "inside.run_folder"},
+    "checking": {"evidence", "analysis.data_files", "retention", "inside.core.run_folder"},
     # The naming of run folders is shared with the process that makes a run from inside.
     "watching": {
         *("evidence", "analysis", "report", "recordings", "probes", "logs", "diagnose", "retention"),
-        *("inside.format", "inside.run_folder"),
+        *("inside.format", "inside.core.run_folder"),
     },
     # A trial is a recorded run: it is watched and judged like any other.
     "trials": {
         *("evidence", "analysis", "report", "recordings", "probes", "logs", "watching", "diagnose", "retention"),
-        *("inside.format", "inside.run_folder"),
+        *("inside.format", "inside.core.run_folder"),
     },
     "demo": {"report"},  # a scenario is run by the command line, as a user runs it
 }

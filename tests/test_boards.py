@@ -11,8 +11,8 @@ import pytest
 from stuck import TRAINING, place_at, wait_for
 from unstuck.evidence.live import Stall
 from unstuck.inside import format as f
+from unstuck.inside.core.recorder import Recorder, clock
 from unstuck.inside.format import Kind, RecordingName, recording_name
-from unstuck.inside.recorder import Recorder, clock
 from unstuck.recordings.boards import Board
 from unstuck.recordings.decoder import AT_FIRST, Entry
 from unstuck.recordings.reader import Facts, Recording

@@ -7,8 +7,8 @@ import json
 import pytest
 
 from unstuck.inside import format as f
+from unstuck.inside.core.recorder import Recorder
 from unstuck.inside.format import Kind
-from unstuck.inside.recorder import Recorder
 from unstuck.logs.files import Settings
 from unstuck.logs.rank import NOTES, RING, MainProcess
 from unstuck.recordings.tail import Tail

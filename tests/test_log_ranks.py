@@ -11,8 +11,8 @@ from test_logs import grep, logs_in, run_unstuck
 from unstuck.analysis.case import Case
 from unstuck.diagnose import gather
 from unstuck.inside import format as f
+from unstuck.inside.core.recorder import Recorder
 from unstuck.inside.format import Kind
-from unstuck.inside.recorder import Recorder
 from unstuck.logs.files import Settings
 from unstuck.logs.rank import NOTES, RING, MainProcess
 from unstuck.recordings.tail import Tail

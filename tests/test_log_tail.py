@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from unstuck.inside import format as f
+from unstuck.inside.core.recorder import Recorder
 from unstuck.inside.format import Kind
-from unstuck.inside.recorder import Recorder
 from unstuck.logs.files import Settings
 from unstuck.logs.rank import NOTES, RING, MainProcess
 from unstuck.logs.training import Losses

@@ -16,8 +16,8 @@ from unstuck.evidence.live import Seen, Task
 from unstuck.evidence.loader import Call, Gap, Loader, Logger, Part
 from unstuck.evidence.process import Process
 from unstuck.inside import format as f
+from unstuck.inside.core.recorder import Recorder
 from unstuck.inside.format import APART, Kind
-from unstuck.inside.recorder import Recorder
 from unstuck.logs.files import Settings
 from unstuck.logs.rank import NOTES, RING, MainProcess
 from unstuck.recordings.tail import Tail

@@ -26,8 +26,8 @@ ANSWERS = """
 import os, sys, time
 sys.path.insert(0, {package!r})
 from inside import format as f
-from inside.recorder import Recorder, started_ticks
-from inside.stacks import stacks
+from inside.core.recorder import Recorder, started_ticks
+from inside.core.stacks import stacks
 
 recorder = Recorder("%s/node.%d.%d.%d.rec" % (sys.argv[1], os.getppid(), os.getpid(), started_ticks()), f.WORKER_LAYOUT)
 stacks.answer(recorder)

@@ -9,7 +9,7 @@ import pytest
 
 from stuck import needs_root
 from unstuck.errors import UserError
-from unstuck.inside import run_folder
+from unstuck.inside.core import run_folder
 from unstuck.watching import run_storage
 
 

@@ -13,7 +13,7 @@ from unstuck.analysis.memory import copied, held
 from unstuck.evidence import Host, Memory, Sample
 from unstuck.evidence.live import Seen
 from unstuck.evidence.process import Process
-from unstuck.inside.stages import _path
+from unstuck.inside.loading.readers import _path
 from unstuck.probes import machine
 
 MIB = 1 << 20

@@ -385,7 +385,7 @@ def test_a_thousand_processes_are_watched_within_the_descriptors_there_are(tmp_p
     """Each of them looks recorded; the watcher may open 256 descriptors."""
     (tmp_path / "crowd.py").write_text(
         "import os, sys, time\n"
-        "from unstuck.inside.run_folder import process_start\n"
+        "from unstuck.inside.core.run_folder import process_start\n"
         "folder, node = os.environ['UNSTUCK_RECORDINGS'], os.uname().nodename\n"
         "pids = []\n"
         "for _ in range(1000):\n"

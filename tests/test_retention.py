@@ -13,8 +13,8 @@ import pytest
 
 from stuck import needs_root
 from unstuck import retention
-from unstuck.inside import run_folder
-from unstuck.inside.run_folder import process_start
+from unstuck.inside.core import run_folder
+from unstuck.inside.core.run_folder import process_start
 from unstuck.retention import CHECK, RUN, TRIALS
 from unstuck.watching import run_storage
 

@@ -13,7 +13,7 @@ import time
 import pytest
 
 from stuck import wait_for
-from unstuck.inside.run_folder import process_start
+from unstuck.inside.core.run_folder import process_start
 from unstuck.watching.follow import descends
 from unstuck.watching.handles import ByStart, Pidfd, Stopping, handle_on
 

@@ -10,8 +10,8 @@ import msgspec
 from unstuck.evidence import Exit, Run, Sample
 from unstuck.evidence.journal import Begin, End, Gone, Look
 from unstuck.inside import format as f
+from unstuck.inside.core.recorder import Recorder
 from unstuck.inside.format import APART, Kind
-from unstuck.inside.recorder import Recorder
 
 HEALTHY, KILLED = "healthy", "worker killed"
 SECOND = 1_000_000_000

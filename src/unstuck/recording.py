@@ -35,7 +35,7 @@ def watch(runs: str = "unstuck-runs") -> None:
     Meant for the first lines of a script; later is fine too. Does nothing under `unstuck run`, which records already,
     and nothing with `UNSTUCK=0`.
     """
-    folder = _inside("run_folder")
+    folder = _inside("core.run_folder")
     if os.environ.get(folder.RECORDINGS) is None:
         os.environ.setdefault(folder.RUNS, os.path.abspath(runs))
         os.environ.setdefault(folder.WATCHER, sys.executable)

@@ -14,8 +14,8 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from .inside.core.run_folder import ENDED, MARK, is_held, kind_of, process_start
 from .inside.format import recording_name
-from .inside.run_folder import ENDED, MARK, is_held, kind_of, process_start
 
 RUN, TRIALS, CHECK = "run", "trials", "check"
 KEPT = {RUN: 50, TRIALS: 10, CHECK: 10}  # a run is worth more than a trial or a check, which can be made again

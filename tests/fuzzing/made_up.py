@@ -14,8 +14,8 @@ from unstuck.evidence import Memory as Resident
 from unstuck.evidence.journal import Begin, End, Glanced, Gone, Look
 from unstuck.evidence.live import Frame
 from unstuck.inside import format as f
+from unstuck.inside.core.recorder import Recorder
 from unstuck.inside.format import APART, Kind
-from unstuck.inside.recorder import Recorder
 
 SECOND = 1_000_000_000
 STARTED = 1_750_000_000

@@ -107,14 +107,14 @@ if ADAPTER.startswith("safetensors"):
 
 inside = "_unstuck_inside"
 adapter = importlib.import_module(f"{inside}.adapters.{ADAPTER}")
-patching, guard = sys.modules[f"{inside}.patching"], sys.modules[f"{inside}.guard"]
+guard = sys.modules[f"{inside}.core.guard"]
 
 places = []
-real = patching.replace
+real = guard.replace
 def spy(owner, name, make):
     places.append((owner, name, vars(owner).get(name)))
     return real(owner, name, make)
-for module in [adapter, patching, sys.modules.get(f"{inside}.adapters.torch_dataloader")]:
+for module in [adapter, guard, sys.modules.get(f"{inside}.adapters.torch_dataloader")]:
     if hasattr(module, "replace"):
         module.replace = spy
 
@@ -154,13 +154,13 @@ def test_an_undone_adapter_leaves_the_very_objects_it_found(recorded: Recorded, 
 def test_what_somebody_else_wrapped_since_is_left_alone(recorded: Recorded) -> None:
     run = recorded("""
         import sys
-        patching = sys.modules["_unstuck_inside.patching"]
+        guard = sys.modules["_unstuck_inside.core.guard"]
 
         class Library:
             def call(self):
                 return 1
 
-        undo = patching.replace(Library, "call", lambda original: lambda self: original(self) + 1)
+        undo = guard.replace(Library, "call", lambda original: lambda self: original(self) + 1)
         ours = Library.call
         Library.call = lambda self: ours(self) * 10
         undo()

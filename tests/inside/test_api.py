@@ -175,7 +175,7 @@ def test_workers_that_come_anew_every_epoch_leave_a_bounded_number_of_files(reco
     run = recorded("""
         import sys
         from torch.utils.data import DataLoader
-        sys.modules["_unstuck_inside.process"].KEPT_WORKERS = 6
+        sys.modules["_unstuck_inside.core.process"].KEPT_WORKERS = 6
         loader = DataLoader([1, 2, 3, 4], num_workers=2)
         for epoch in range(10):
             for batch in loader:
@@ -192,7 +192,7 @@ def test_a_worker_that_did_not_end_in_order_is_never_forgotten(recorded: Recorde
     run = recorded("""
         import os, sys
         from torch.utils.data import DataLoader
-        sys.modules["_unstuck_inside.process"].KEPT_WORKERS = 2
+        sys.modules["_unstuck_inside.core.process"].KEPT_WORKERS = 2
 
         class Dying:
             def __len__(self):

@@ -11,7 +11,7 @@ import pytest
 
 from unstuck.errors import UserError
 from unstuck.inside import format as f
-from unstuck.inside.recorder import Recorder
+from unstuck.inside.core.recorder import Recorder
 from unstuck.recordings.decoder import Unfinished
 from unstuck.recordings.reader import Facts, Recording
 

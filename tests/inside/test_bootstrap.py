@@ -12,6 +12,7 @@ import pytest
 from running import BOOTSTRAP, SRC, Run, environment, frames_of_ours, write
 
 from unstuck.inside import format as f
+from unstuck.watching import recorded_run
 
 Started = Callable[..., Run]
 
@@ -37,6 +38,10 @@ def python(text: str, *arguments: str, **variables: str) -> str:
     )
     assert ended.stderr == ""
     return ended.stdout
+
+
+def test_what_a_command_puts_on_the_path_is_there() -> None:
+    assert (Path(recorded_run.BOOTSTRAP) / "sitecustomize.py").is_file()
 
 
 def test_a_process_without_torch_looks_as_without_us_and_writes_no_file(tmp_path: Path) -> None:
@@ -163,7 +168,7 @@ def test_an_import_of_torch_that_fails_fails_as_ever(tmp_path: Path) -> None:
     ],
 )
 def test_launchers_are_told_from_trainings_by_their_whole_name(tmp_path: Path, program: list[str], role: int) -> None:
-    code = "import sys; sys.orig_argv[1:] = %r; from inside.process import role_of_interpreter as r; print(r())"
+    code = "import sys; sys.orig_argv[1:] = %r; from inside.core.process import role_of_interpreter as r; print(r())"
     told = python(f"import sys; sys.path.insert(0, {str(SRC / 'unstuck')!r}); " + code % (program,))
     assert told == f"{role}\n"
 

@@ -10,8 +10,8 @@ WRAPPED = (
     LOOP
     + """
 import threading
-from _unstuck_inside.calls import timed
-from _unstuck_inside.guard import Guard
+from _unstuck_inside.side_work.calls import timed
+from _unstuck_inside.core.guard import Guard
 guard = Guard("test", lambda *_: None)
 log = timed(lambda seconds=0.0: time.sleep(seconds), "logger", "some.log", guard)
 upload = timed(lambda: log(0.02), "http", "POST somewhere", guard)

@@ -9,7 +9,7 @@ import pytest
 from running import Run
 
 from unstuck.inside import format as f
-from unstuck.inside.exits import PATIENCE
+from unstuck.inside.failures.exits import PATIENCE
 
 Recorded = Callable[..., Run]
 
@@ -82,7 +82,7 @@ def test_thousands_of_children_are_all_recorded_and_none_is_remembered(recorded:
     # given a program that starts a helper for every sample
     run = recorded("""
         import subprocess, sys
-        exits = sys.modules["_unstuck_inside.exits"]
+        exits = sys.modules["_unstuck_inside.failures.exits"]
         for number in range(200):
             subprocess.run(["true"])
         print(len(exits._peeked))
@@ -145,7 +145,7 @@ def test_a_worker_that_is_just_dying_is_waited_for_and_not_reaped(recorded: Reco
     run = recorded("""
         import os, signal, sys
         from torch.utils.data import DataLoader
-        note_dead_workers = sys.modules["_unstuck_inside.exits"].note_dead_workers
+        note_dead_workers = sys.modules["_unstuck_inside.failures.exits"].note_dead_workers
 
         iterator = iter(DataLoader(list(range(100)), num_workers=2))
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)

@@ -13,7 +13,7 @@ import pytest
 from unstuck.analysis.case import user_line
 from unstuck.evidence.basics import Place
 from unstuck.evidence.process import Failure
-from unstuck.inside.exceptions import describe
+from unstuck.inside.failures.exceptions import describe
 
 
 def in_hand(load, *, fetching: bool = True) -> list[str]:
@@ -85,7 +85,7 @@ def test_storage_that_does_not_answer_is_not_asked_again(error: OSError, monkeyp
         raise error from KeyError(path)
 
     asked: list[object] = []
-    monkeypatch.setattr("unstuck.inside.exceptions.os.stat", asked.append)
+    monkeypatch.setattr("unstuck.inside.failures.exceptions.os.stat", asked.append)
 
     assert in_hand(load) == []
     assert asked == []

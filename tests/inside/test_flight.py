@@ -12,7 +12,7 @@ from types import SimpleNamespace
 import pytest
 from running import TIMEOUT, Run
 
-from unstuck.inside.flight import switch_on
+from unstuck.inside.failures.collectives import switch_on
 from unstuck.probes import flight_recorder
 
 pytestmark = pytest.mark.scenario  # process groups are made and waited for
@@ -88,7 +88,7 @@ while not all(one["retired"] for one in json.loads(torch._C._distributed_c10d._d
 
 def test_torch_is_not_made_to_import_its_compiler_for_it(started: Recorded) -> None:
     text = """
-sys.modules["_unstuck_inside.flight"].write(sys.modules["_unstuck_inside.process"].process.recorder)
+sys.modules["_unstuck_inside.failures.collectives"].write_flight_record(sys.modules["_unstuck_inside.core.process"].process.recorder)
 print("torch._inductor" in sys.modules)
 """
     run = started(GROUP + text)
@@ -122,7 +122,7 @@ def test_a_program_that_has_a_file_of_its_own_under_that_number_is_not_written_t
         (tmp_path / "asked").touch()
 
     text = """
-number = sys.modules["_unstuck_inside.flight"].flight.asking
+number = sys.modules["_unstuck_inside.failures.collectives"].flight.asking
 here = os.path.dirname(__file__)
 os.dup2(os.open(f"{here}/mine", os.O_CREAT | os.O_WRONLY), number)
 open(f"{here}/taken", "w").close()

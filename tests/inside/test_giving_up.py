@@ -41,12 +41,12 @@ expected = train(loader)
 @pytest.mark.parametrize(
     ("module", "owner", "name", "adapter"),
     [
-        ("loaders", "Entry", "settle", "torch_dataloader"),
-        ("loaders", "Cursor", "arrives", "torch_dataloader"),
-        ("loaders", "Cursor", "ends", "torch_dataloader"),
-        ("loaders", "Entry", "begin_pass", "torch_dataloader"),
-        ("fetches", "", "clock", "torch_fetch"),
-        ("fetches", "Stream", "ends", "torch_fetch"),
+        ("loading.loaders", "Entry", "settle", "torch_dataloader"),
+        ("loading.iterators", "Cursor", "arrives", "torch_dataloader"),
+        ("loading.iterators", "Cursor", "ends", "torch_dataloader"),
+        ("loading.loaders", "Entry", "begin_pass", "torch_dataloader"),
+        ("loading.fetches", "", "clock", "torch_fetch"),
+        ("loading.fetches", "Stream", "ends", "torch_fetch"),
         ("adapters.torch_optimizer", "", "clock", "torch_optimizer"),
     ],
 )
@@ -67,7 +67,7 @@ def test_an_adapter_that_failed_is_gone(recorded: Recorded) -> None:
         TRAINING
         + """
 wrapped = dataloader._BaseDataLoaderIter.__next__
-break_it("loaders", "Cursor", "arrives")
+break_it("loading.iterators", "Cursor", "arrives")
 train(loader)
 now = dataloader._BaseDataLoaderIter.__next__
 print(wrapped is now, unstuck.__path__[0] in now.__code__.co_filename)
@@ -83,7 +83,7 @@ def test_even_a_recorder_that_cannot_write_is_the_trainings_least_worry(recorded
         TRAINING
         + f"""
 import unstuck
-break_it("recorder", "Recorder", {name!r})
+break_it("core.recorder", "Recorder", {name!r})
 with unstuck.stage("after", item="x"):
     unstuck.progress("rows", 1)
 print(train(loader) == expected, train(DataLoader(torch.arange(12.0), batch_size=2, num_workers=1)) == expected)
@@ -109,7 +109,7 @@ def test_a_module_that_was_only_asked_for_is_still_hooked_when_it_is_imported(re
     # given code that looks whether a library is there, and an import that fails the first time
     run = recorded("""
         import importlib.util, os, sys
-        finder = sys.modules["_unstuck_inside.imports"].finder
+        finder = sys.modules["_unstuck_inside.start"].finder
         folder = os.path.dirname(__file__)
         sys.path.insert(0, folder)
         open(folder + "/library.py", "w").write("import os\\nif 'READY' not in os.environ: raise OSError('not yet')")
@@ -133,7 +133,7 @@ def test_a_module_in_whose_middle_we_were_started_is_hooked_when_it_is_through(r
     # given a library that imports torch in its middle, as webdataset does, where nothing has imported torch before
     run = recorded("""
         import os, sys
-        finder = sys.modules["_unstuck_inside.imports"].finder
+        finder = sys.modules["_unstuck_inside.start"].finder
         folder = os.path.dirname(__file__)
         sys.path.insert(0, folder)
         open(folder + "/library.py", "w").write("import middle\\nhere = 1")

@@ -27,7 +27,7 @@ class Shard:  # stands for a table of some GiB
 # Each looks at a call in the way that a part of the recorder does; the shard it had then is gone a moment later.
 LOOKS = {
     "a generator": """
-from _unstuck_inside.held_back import largest
+from _unstuck_inside.loading.shuffle_buffers import largest
 def read():
     for number in range(3):
         shard, buffer = Shard(), [object() for _ in range(80)]
@@ -41,8 +41,8 @@ print(found)
 """,
     "a loop that fills a buffer": """
 import sys
-from _unstuck_inside.buffers import buffers
-from _unstuck_inside.process import process
+from _unstuck_inside.sources.buffers import buffers
+from _unstuck_inside.core.process import process
 def fill():
     found, buffer, needed = [], [], 3
     while len(buffer) < needed:
@@ -57,7 +57,7 @@ print(fill(), [one[1] for one in buffers._shown.values()])
 """,
     "a list of files": """
 import sys
-from _unstuck_inside.data_files import _listed
+from _unstuck_inside.sources.files import _listed
 def read():
     found, names = [], ["a", "b", "c"]
     for name in names:
@@ -70,7 +70,7 @@ print(read())
 """,
     "a traceback": """
 import sys
-from _unstuck_inside.exceptions import describe
+from _unstuck_inside.failures.exceptions import describe
 def load(path):
     raise ValueError(path)
 def read():
@@ -88,9 +88,9 @@ print(read())
 """,
     "a handler of webdataset's": """
 import sys
-from _unstuck_inside.process import process
-from _unstuck_inside.shards import part_of
-from _unstuck_inside.web_pipelines import Walk
+from _unstuck_inside.core.process import process
+from _unstuck_inside.sources.shards import part_of
+from _unstuck_inside.sources.webdataset import Walk
 def tar_file_iterator(url):
     found, walk = [], Walk(part_of("webdataset", None), grouped=True)
     for number in range(3):
@@ -136,7 +136,7 @@ def test_no_local_variable_lives_longer_because_it_was_looked_at(version: str, w
 def test_what_locals_exec_and_a_debugger_have_of_a_call_stays_theirs(version: str, tmp_path: Path) -> None:
     program = """
 import sys
-from _unstuck_inside.variables import variables
+from _unstuck_inside.core.frames import variables
 
 def keeps(size):
     mine = locals()

@@ -86,10 +86,11 @@ def test_the_mode_of_wandb_is_noted_with_the_line_that_set_it_up(recorded: Recor
 def test_an_address_is_noted_without_who_asks(recorded: Recorded) -> None:
     run = recorded("""
         import sys
-        plain = sys.modules["_unstuck_inside.loggers"].plain if "_unstuck_inside.loggers" in sys.modules else None
+        loggers = sys.modules.get("_unstuck_inside.side_work.loggers")
+        plain = None if loggers is None else loggers.plain
         if plain is None:
             import importlib
-            plain = importlib.import_module("_unstuck_inside.loggers").plain
+            plain = importlib.import_module("_unstuck_inside.side_work.loggers").plain
         print(plain("https://me:word@logs.example:8080/a/b?key=1"), repr(plain("sqlite.db")), plain("http://h?x=1"))
     """).succeeded()
     assert run.out == "https://logs.example:8080 '' http://h\n"

@@ -91,7 +91,7 @@ def test_a_value_costs_next_to_nothing(recorded: Recorded) -> None:
 def test_a_forked_child_tells_into_its_own_recording(recorded: Recorded) -> None:
     run = recorded("""
         import multiprocessing, sys, unstuck
-        process = sys.modules["_unstuck_inside.process"].process
+        process = sys.modules["_unstuck_inside.core.process"].process
         unstuck.metric(loss=1.0)
         def child():
             process.recording(1)

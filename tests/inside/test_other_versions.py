@@ -9,7 +9,7 @@ from types import ModuleType
 import pytest
 from running import Run
 
-from unstuck.inside.guard import Guard
+from unstuck.inside.core.guard import Guard
 
 Recorded = Callable[..., Run]
 ADAPTERS = ("lightning_trainer", "lightning_checkpoint", "lightning_metrics", "transformers_trainer")
@@ -57,7 +57,7 @@ def test_a_trainer_of_another_shape_runs_as_before_and_says_what_it_can(recorded
                 return FitLoop(self).run()
 
         adapter = importlib.import_module("_unstuck_inside.adapters.lightning_trainer")
-        guard = sys.modules["_unstuck_inside.guard"]
+        guard = sys.modules["_unstuck_inside.core.guard"]
         for name, kind in (("trainer.trainer", Trainer), ("loops.fit_loop", FitLoop)):
             module = ModuleType(f"pytorch_lightning.{name}")
             kind.__module__ = module.__name__

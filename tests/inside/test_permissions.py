@@ -19,7 +19,7 @@ Started = Callable[..., Run]
 PTRACER = """
 import ctypes, os, sys
 import torch
-stacks = sys.modules["_unstuck_inside.stacks"].stacks
+stacks = sys.modules["_unstuck_inside.core.stacks"].stacks
 asked = []
 class Spy:
     def __init__(self, real):

@@ -151,7 +151,7 @@ class Named(Numbers):
         with unstuck.phase("reading"):
             return index
 
-process = sys.modules["_unstuck_inside.process"].process
+process = sys.modules["_unstuck_inside.core.process"].process
 for batch in DataLoader(Named(8), batch_size=2, num_workers=1):
     pass
 recorder, process.recorder = process.recorder, None

@@ -16,7 +16,7 @@ Started = Callable[..., Run]
 def test_a_forked_child_knows_how_many_threads_its_parent_had_and_their_names(recorded: Recorded) -> None:
     run = recorded("""
         import os, sys, threading
-        record = sys.modules["_unstuck_inside.process"].process.recording
+        record = sys.modules["_unstuck_inside.core.process"].process.recording
         held = threading.Event()
         for number in range(11):
             threading.Thread(target=held.wait, name=f"logger-{number}" + "x" * 200, daemon=True).start()
@@ -50,9 +50,9 @@ def test_a_child_of_one_thread_says_one_and_a_started_process_says_nothing(start
 def test_looking_at_threads_before_a_fork_costs_next_to_nothing_and_runs_no_python(recorded: Recorded) -> None:
     run = recorded("""
         import sys, threading, time
-        forks = sys.modules["_unstuck_inside.forks"]
-        assert list(threading._active) and not forks._threads
-        look = forks.functools.partial(forks._threads.update, threading._active)
+        forks = sys.modules["_unstuck_inside.core.process"]
+        assert list(threading._active) and not forks._threads_at_fork
+        look = forks.functools.partial(forks._threads_at_fork.update, threading._active)
         ran = []
         sys.setprofile(lambda frame, event, argument: ran.append(event))
         look()

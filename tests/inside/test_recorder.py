@@ -16,8 +16,8 @@ import pytest
 from running import INSIDE, write
 
 from unstuck.inside import format as f
-from unstuck.inside.recorder import Recorder
-from unstuck.inside.recorder import __file__ as recorder_file
+from unstuck.inside.core.recorder import Recorder
+from unstuck.inside.core.recorder import __file__ as recorder_file
 from unstuck.recordings.reader import Recording
 
 # Everything is derived from one number, so that a mixture of two writes shows.
@@ -25,7 +25,7 @@ WRITER = """
 import os, random, signal, sys, time
 sys.path.insert(0, {package!r})
 from inside import format as f
-from inside.recorder import Recorder
+from inside.core.recorder import Recorder
 
 def write_for_ever(path, ready=None):
     recorder = Recorder(path, f.Layout(board=8, totals=4, ring=64, notes=8, strings=65536, last_words=1024))

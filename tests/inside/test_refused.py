@@ -13,7 +13,7 @@ import pytest
 from running import TIMEOUT, Run, environment, write
 
 from unstuck.inside import format as f
-from unstuck.inside.recorder import Recorder
+from unstuck.inside.core.recorder import Recorder
 
 TRAINING = """
 import sys
@@ -108,7 +108,7 @@ def test_a_refusal_is_asked_for_once(recorded: Callable[..., Run]) -> None:
     run = recorded("""
         import os, shutil, sys
         from torch.utils.data import DataLoader
-        process = sys.modules["_unstuck_inside.process"].process
+        process = sys.modules["_unstuck_inside.core.process"].process
 
         asked = []
         os.fork() and os._exit(os.wait()[1] >> 8)

@@ -95,7 +95,7 @@ import sys
 import torch, unstuck
 from torch.utils.data import DataLoader, IterableDataset
 
-OURS = sys.modules["_unstuck_inside.guard"].HERE
+OURS = sys.modules["_unstuck_inside.core.guard"].HERE
 
 class TimeOut(Exception):
     pass

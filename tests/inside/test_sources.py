@@ -57,7 +57,7 @@ def test_a_file_that_is_opened_again_and_again_is_no_progress(recorded: Recorded
         DOCUMENTS
         + """
 import sys
-process = sys.modules["_unstuck_inside.process"].process
+process = sys.modules["_unstuck_inside.core.process"].process
 def board():
     words = process.recorder
     return bytes(words.bytes[words._board : words._board + 704 * 16])

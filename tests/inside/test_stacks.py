@@ -132,7 +132,7 @@ def test_a_forked_child_that_records_has_its_own_file_and_says_so_only_then(star
     run = started(
         asking
         + """
-inside = sys.modules["_unstuck_inside.process"]
+inside = sys.modules["_unstuck_inside.core.process"]
 asked(os.getpid())
 before = said_by(os.getpid())
 reading, writing = os.pipe()
@@ -186,7 +186,7 @@ kept = os.open("kept", os.O_RDWR | os.O_CREAT)
 for number in range(1000):
     os.dup2(kept, 3 + number)              # every number is the user's now
 if os.fork() == 0:
-    inside = sys.modules.get("_unstuck_inside.process")
+    inside = sys.modules.get("_unstuck_inside.core.process")
     inside and inside.process.recording(1)
     same = [os.fstat(3 + number).st_ino == os.fstat(kept).st_ino for number in range(1000)]
     print(all(same), os.fstat(kept).st_size, flush=True)
@@ -204,7 +204,7 @@ def test_nothing_is_registered_where_the_file_is_refused(recorded: Recorded) -> 
     # given a folder that stands where the file would
     run = recorded("""
         import os, sys
-        here = sys.modules["_unstuck_inside.process"]
+        here = sys.modules["_unstuck_inside.core.process"]
         pid = os.fork()
         if pid == 0:
             name = f"{os.uname().nodename}.{os.getppid()}.{os.getpid()}.{here.started_ticks()}.stacks"

@@ -7,8 +7,8 @@ import os
 
 import pytest
 
-from unstuck.inside import thread_settings
 from unstuck.inside.format import Kind
+from unstuck.inside.loading import thread_settings
 
 
 class Notes:

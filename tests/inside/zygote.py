@@ -32,7 +32,7 @@ for line in sys.stdin:
         os.setsid()
         for number, name in enumerate((os.devnull, f"{folder}/out", f"{folder}/err")):
             os.dup2(os.open(name, os.O_RDONLY if number == 0 else os.O_WRONLY | os.O_CREAT | os.O_APPEND), number)
-        process = sys.modules["_unstuck_inside.process"].process
+        process = sys.modules["_unstuck_inside.core.process"].process
         process.record_into(folder)
         process.recording(1)
         break

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from unstuck.inside.run_folder import mark
+from unstuck.inside.core.run_folder import mark
 from unstuck.retention import KEPT, TRIALS
 from unstuck.trials.attempt import begin, forget
 

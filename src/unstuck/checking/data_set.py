@@ -19,8 +19,8 @@ import msgspec
 
 from ..errors import UserError
 from ..evidence.data import Asked, Data, DataFile, Fault, Folder, Listed, Manifest, Speed
+from ..inside.core.run_folder import mark
 from ..inside.redaction import redacted
-from ..inside.run_folder import mark
 from ..retention import CHECK
 from ..safe_files import PRIVATE_FOLDER
 from ..wording.secrets import without_secrets

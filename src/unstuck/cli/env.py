@@ -22,7 +22,7 @@ import textwrap
 from pathlib import Path
 
 from ..errors import UserError
-from ..inside import run_folder
+from ..inside.core import run_folder
 from ..inside.format import SAMPLE_TIMES
 from ..watching.recorded_run import BOOTSTRAP, python_path
 

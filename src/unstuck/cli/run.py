@@ -22,7 +22,7 @@ from pathlib import Path
 import msgspec
 
 from ..errors import UserError
-from ..inside import run_folder
+from ..inside.core import run_folder
 from ..inside.format import SAMPLE_TIMES
 from ..logs.files import DEBUG, EVERY, LEVEL, LEVELS, VALIDATION_EVERY, Line, Settings, from_variables
 from ..report import Report, encoded

@@ -2,26 +2,38 @@
 
 from __future__ import annotations
 
+import json
+import math
 import os
+from itertools import islice
 from pathlib import PurePath
 from types import TracebackType
-from typing import Any
+from typing import Any, NamedTuple
 
 from . import format as f
-from . import stages
-from .exceptions import remember
-from .fetches import in_sample
-from .format import Kind
-from .guard import is_ours
-from .phases import Said, begins, ends
-from .process import process
-from .recorder import Recorder, clock
-from .stages import Stage, Taken
-from .values import tell
+from .core.guard import is_ours
+from .core.objects import key_name
+from .core.process import process
+from .core.recorder import Recorder, clock
+from .failures.exceptions import remember
+from .format import H_ROLE, ROLE_WORKER, Kind
+from .loading import stages
+from .loading.fetches import in_sample
+from .loading.stages import Stage, Taken
+from .redaction import redacted
+from .side_work.loggers import tell_metric
 
 LIMIT = 0.1  # seconds: a step that takes that long once is not noticed
 LAST = 10.0  # seconds: nobody minds them at the end of a training
 SIZE = 1000  # calls: of scalars that is nothing, of images a gigabyte
+
+NOTED_PHASES = 500  # phases that outlive the ring; one that says so with every step must not push out the other notes
+LONGEST_NAME = 80  # characters of a name
+
+ITEMS, DEEP, LONGEST_TEXT = 32, 3, 300
+NOTES = 256  # of a process: who tells something with every step is after a metric
+BUCKETS = "BUCKETS"
+FILES, BATCHES = ("files", "buckets", "bucket_sizes"), ("batches", "batch_indices", "total_batches", "total")
 
 
 class stage:  # noqa: N801  (used like a function)
@@ -45,7 +57,7 @@ class stage:  # noqa: N801  (used like a function)
         self.recorder = recorder = process.recorder
         if recorder is not None:
             try:
-                self.known = known = stages.of(recorder, self.name)
+                self.known = known = stages.stage_of(recorder, self.name)
                 if known.slot is None:
                     known.slot = recorder.board_slot(Kind.STAGE, known.key)
                 self.before = known.begins()
@@ -99,13 +111,13 @@ class phase:  # noqa: N801  (used like a function)
     def __init__(self, name: str) -> None:
         self.name = name
         self.recorder: Recorder | None = None
-        self.said: Said | None = None
+        self.said: OpenPhase | None = None
 
     def __enter__(self) -> phase:  # noqa: PYI034  (typing.Self came with Python 3.11)
         self.recorder = recorder = process.recorder
         if recorder is not None:
             try:
-                self.said = begins(recorder, self.name)
+                self.said = phase_begins(recorder, self.name)
             except Exception as error:
                 if not is_ours(error):
                     raise
@@ -118,10 +130,58 @@ class phase:  # noqa: N801  (used like a function)
         if recorder is None or said is None or recorder is not process.recorder:
             return
         try:
-            ends(recorder, said)
+            phase_ends(recorder, said)
         except Exception as ours:
             if not is_ours(ours):
                 raise
+
+
+class OpenPhase(NamedTuple):
+    """A phase that goes on."""
+
+    key: int
+    number: int  # how often this name came before
+    start: int
+
+
+def phase_begins(recorder: Recorder, name: str) -> OpenPhase | None:
+    """None in a worker: what a loader's worker does is no phase of the training."""
+    if recorder.words[H_ROLE] == ROLE_WORKER:
+        return None
+    now = clock()
+    if _phase_count.recorder is not recorder:
+        _phase_count.recorder, _phase_count.all, _phase_count.by_key = recorder, 0, {}
+    key = recorder.intern(redacted(str(name))[:LONGEST_NAME])
+    said = OpenPhase(key, _phase_count.by_key.get(key, 0), now)
+    _phase_count.by_key[key] = said.number + 1
+    _phase_count.all += 1
+    _write_phase(recorder, said, 0, 1)
+    recorder.board(recorder.board_slot(Kind.PHASE, key), Kind.PHASE, key, now, 1, said.number)
+    recorder.cost(clock() - now)
+    return said
+
+
+def phase_ends(recorder: Recorder, said: OpenPhase) -> None:
+    now = clock()
+    _write_phase(recorder, said, now - said.start, 0)
+    recorder.board(recorder.board_slot(Kind.PHASE, said.key), Kind.PHASE, said.key, now, 0, said.number)
+    recorder.cost(clock() - now)
+
+
+def _write_phase(recorder: Recorder, said: OpenPhase, duration: int, lasts: int) -> None:
+    write = recorder.note if _phase_count.all <= NOTED_PHASES else recorder.event
+    write(Kind.PHASE, said.key, said.start, duration, lasts, said.number)
+
+
+class _PhaseCount:
+    """How often each name came, and phases in all, in the recording they were written into."""
+
+    __slots__ = ("all", "by_key", "recorder")
+
+    def __init__(self) -> None:
+        self.recorder: Recorder | None = None
+        self.all = 0
+        self.by_key: dict[int, int] = {}
 
 
 def _text(item: object) -> str:
@@ -170,7 +230,7 @@ def metric(step: int | None = None, **values: float) -> None:
     try:
         told = step + 1 if type(step) is int and step >= 0 else 0
         for name, value in values.items():
-            tell(recorder, name, value, told)
+            tell_metric(recorder, name, value, told)
     except Exception as error:
         if not is_ours(error):
             raise
@@ -186,12 +246,70 @@ def note(tag: str, **facts: Any) -> None:
     if recorder is None:
         return
     try:
-        from .notes import tell as tell_note  # only who wants it pays for it
-
-        tell_note(recorder, tag, facts)
+        _write_note(recorder, tag, facts)
     except Exception as error:
         if not is_ours(error):
             raise
+
+
+def _write_note(recorder: Recorder, tag: str, facts: dict[str, Any]) -> None:
+    if _note_count.recorder is not recorder:
+        _note_count.recorder, _note_count.count = recorder, 0
+    _note_count.count += 1
+    if _note_count.count > NOTES:
+        return
+    text = json.dumps(_plain(facts, 0), ensure_ascii=False)
+    recorder.note(Kind.NOTE, recorder.intern(redacted(str(tag))[:80]), clock(), 0, recorder.intern(text))
+    if str(tag).upper() == BUCKETS:
+        known = json.dumps(_told_buckets(facts), ensure_ascii=False)
+        recorder.note(Kind.BUCKETS, 0, clock(), 0, recorder.intern(known))
+
+
+class _NoteCount:
+    """How many there were, by recording."""
+
+    def __init__(self) -> None:
+        self.recorder: Recorder | None = None
+        self.count = 0
+
+
+def _told_buckets(facts: dict[str, Any]) -> dict[str, Any]:
+    """Numbers, or lists that are counted."""
+    from .loading.buckets import summed  # only who says so pays for it
+
+    files: Any = next((facts[name] for name in FILES if name in facts), {})
+    sizes = {key_name(key): _size_of(one) or 0 for key, one in files.items()} if type(files) is dict else {}
+    if type(files) in (list, tuple):
+        sizes = {str(number): _size_of(one) or 0 for number, one in enumerate(files)}
+    known = summed(sizes)
+    known.update(
+        told=True,
+        dataset=facts["dataset"] if type(facts.get("dataset")) is str else "",
+        batch_size=_size_of(facts.get("batch_size")),
+        batches=next((_size_of(facts[name]) for name in BATCHES if name in facts), None),
+    )
+    if type(files) is int:
+        known["total_files"] = files
+    return known
+
+
+def _size_of(value: Any) -> int | None:
+    if type(value) is int:
+        return value
+    return len(value) if type(value) in (list, tuple, dict, set) else None
+
+
+def _plain(value: Any, depth: int) -> Any:
+    kind = type(value)
+    if kind in (int, float, bool, type(None)):
+        return value if kind is not float or math.isfinite(value) else str(value)
+    if kind is str:
+        return redacted(value)[:LONGEST_TEXT]  # before it is cut: half a secret has no shape
+    if kind is dict and depth < DEEP:
+        return {key_name(key): _plain(one, depth + 1) for key, one in islice(value.items(), ITEMS)}
+    if kind in (list, tuple) and depth < DEEP:
+        return [_plain(one, depth + 1) for one in islice(value, ITEMS)]
+    return kind.__name__
 
 
 def nonblocking(logger: Any, *, limit: float = LIMIT, last: float = LAST, size: int = SIZE) -> Any:
@@ -203,6 +321,11 @@ def nonblocking(logger: Any, *, limit: float = LIMIT, last: float = LAST, size: 
     does not reach the training: the first is told on stderr at once, and all are counted. `undelivered` tells how
     many calls have not reached the logger, `logger` is the logger itself, for answers that are needed.
     """
-    from .background import NonBlocking  # only who wants it pays for it
+    from .side_work.nonblocking import NonBlocking  # only who wants it pays for it
 
     return NonBlocking(logger, limit, last, size)
+
+
+_phase_count = _PhaseCount()
+
+_note_count = _NoteCount()

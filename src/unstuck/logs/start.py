@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ..inside import format as f
+from ..inside.core.run_folder import process_start
 from ..inside.format import Kind
 from ..inside.redaction import redacted
-from ..inside.run_folder import process_start
 from ..recordings.decoder import Record
 from ..recordings.tail import Tail
 from ..wording.text import duration, many

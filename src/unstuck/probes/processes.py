@@ -15,8 +15,8 @@ import psutil
 
 from ..errors import UserError
 from ..evidence.live import Awaited, Holder, Seen, Task
+from ..inside.core.run_folder import FOLDER
 from ..inside.redaction import redacted_arguments
-from ..inside.run_folder import FOLDER
 from . import kernel, owners, waits
 
 LAUNCHERS = ("torchrun", "torch.distributed.run", "torch.distributed.launch", "accelerate", "deepspeed")

@@ -78,7 +78,7 @@ def _named_span(text: str) -> dict[str, Any]:
 
 
 class _Answer(msgspec.Struct):
-    """As inside/flight.py writes it."""
+    """As inside/failures/collectives.py writes it."""
 
     sequence: int = 0
     p2p: bool = False

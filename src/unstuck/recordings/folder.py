@@ -16,7 +16,7 @@ from ..errors import UserError
 from ..evidence import Exit, Run
 from ..evidence.loader import Loader
 from ..evidence.process import Process
-from ..inside.run_folder import kind_of
+from ..inside.core.run_folder import kind_of
 from ..safe_files import NotPlainError, read_plain
 from ..wording.left_out import encodable, left_out
 from .decoder import Unfinished

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from ..errors import UserError
-from ..inside import run_folder
+from ..inside.core import run_folder
 from ..inside.redaction import redacted_values
 from ..logs.files import Line, Settings
 from ..report import Report

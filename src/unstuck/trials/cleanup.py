@@ -16,8 +16,8 @@ from typing import NamedTuple
 
 import psutil
 
-from ..inside import run_folder
-from ..inside.run_folder import process_start
+from ..inside.core import run_folder
+from ..inside.core.run_folder import process_start
 from ..probes import kernel
 from ..watching.handles import Handle, handle_on
 

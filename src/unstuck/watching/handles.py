@@ -14,7 +14,7 @@ import struct
 import time
 from collections.abc import Iterable
 
-from ..inside.run_folder import process_start
+from ..inside.core.run_folder import process_start
 from ..probes import kernel
 
 GRACE = 10.0  # seconds to write a checkpoint and go

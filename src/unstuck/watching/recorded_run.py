@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from ..errors import UserError
-from ..inside import run_folder
+from ..inside.core import run_folder
 from ..logs.files import Settings, stamp
 from ..logs.folder import refusal
 from ..logs.quiet import Output
@@ -36,7 +36,7 @@ from .stalls import Options
 from .watcher import Teller, Watcher
 
 T = TypeVar("T")
-BOOTSTRAP = str(Path(run_folder.__file__).parent / "bootstrap")
+BOOTSTRAP = str(Path(__file__).parents[1] / "inside" / "bootstrap")
 SELDOM = 60.0  # seconds between two ticks of a parent that has nothing to look at itself
 JUDGING = 180.0  # seconds for judging, telling and --on-finding: more than a run of a thousand ranks takes
 GRACE = 1.0  # seconds for a watcher to end what it has started

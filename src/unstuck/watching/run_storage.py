@@ -14,7 +14,7 @@ import msgspec
 
 from ..errors import UserError
 from ..evidence import Run
-from ..inside import run_folder
+from ..inside.core import run_folder
 from ..inside.format import MAIN_LAYOUT
 from ..inside.redaction import redacted_arguments
 from ..probes.machine import file_system

@@ -9,14 +9,13 @@ from __future__ import annotations
 from types import ModuleType
 from typing import Any
 
+from ..core.guard import Guard, Undo, clean, replace, together
+from ..core.objects import attributes_of
+from ..core.process import process
+from ..core.recorder import clock
 from ..format import Kind
-from ..guard import Guard, clean
-from ..holdings import attributes_of
-from ..loaders import Entry, entry_of
-from ..patching import Undo, replace, together
-from ..preparing import base_of
-from ..process import process
-from ..recorder import clock
+from ..frameworks.accelerate import base_of
+from ..loading.loaders import Entry, entry_of
 
 MODULES = ("accelerate.data_loader",)
 OWES = (Kind.PASS_END,)

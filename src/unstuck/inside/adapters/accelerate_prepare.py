@@ -6,10 +6,9 @@ import sys
 from types import ModuleType
 from typing import Any
 
-from .. import preparing
+from ..core.guard import Guard, Undo, clean, replace_everywhere
 from ..format import Kind
-from ..guard import Guard, clean
-from ..patching import Undo, replace_everywhere
+from ..frameworks import accelerate
 
 MODULES = ("accelerate.data_loader",)
 OWES = (Kind.PREPARED,)
@@ -27,7 +26,7 @@ def _prepare(original: Any, guard: Guard) -> Any:
 
     def prepare_data_loader(*args: Any, **kwargs: Any) -> Any:
         given = {**defaults, **dict(zip(names, args, strict=False)), **kwargs}
-        begun = guard.result(preparing.begin, given.get(names[0]), given, sys._getframe(1))
+        begun = guard.result(accelerate.begin, given.get(names[0]), given, sys._getframe(1))
         try:
             prepared = original(*args, **kwargs)
         except Exception as error:

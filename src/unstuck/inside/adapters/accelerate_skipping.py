@@ -8,13 +8,12 @@ from __future__ import annotations
 from types import ModuleType
 from typing import Any
 
-from .. import skipping
+from ..core.guard import Guard, Undo, clean, replace
+from ..core.objects import attributes_of
 from ..format import Kind
-from ..guard import Guard, clean
-from ..holdings import attributes_of
-from ..loaders import entry_of
-from ..patching import Undo, replace
-from ..preparing import base_of
+from ..frameworks.accelerate import base_of
+from ..loading.loaders import entry_of
+from ..loading.passes import skipping_begins, skipping_done
 
 MODULES = ("accelerate.data_loader",)
 OWES = (Kind.SKIPPING,)
@@ -46,9 +45,9 @@ def _look_at(loader: Any) -> None:
         return
     count = own.get("skip_batches")
     if type(count) is int and count > 0:
-        skipping.begins(entry.recorder, entry.number, WHO, count * _each(loader, own))
+        skipping_begins(entry.recorder, entry.number, WHO, count * _each(loader, own))
     else:  # one made anew at the same line has the same number
-        skipping.done(entry.recorder, entry.number)
+        skipping_done(entry.recorder, entry.number)
 
 
 def _each(loader: Any, own: dict[str, Any]) -> int:

@@ -10,10 +10,9 @@ from functools import update_wrapper
 from types import ModuleType
 from typing import Any
 
+from ..core.guard import Guard, Undo, replace, together
+from ..failures.collectives import spanned, spanned_generator
 from ..format import Kind
-from ..guard import Guard
-from ..patching import Undo, replace, together
-from ..spans import spanned, spanned_generator
 
 MODULES = ("accelerate.state", "accelerate.accelerator")
 OWES = (Kind.SPAN,)

@@ -10,11 +10,10 @@ from functools import partial
 from types import FunctionType, ModuleType
 from typing import Any
 
-from .. import buckets
+from ..core.guard import Guard, Undo, clean, replace
+from ..core.recorder import clock
 from ..format import Kind
-from ..guard import Guard, clean
-from ..patching import Undo, replace
-from ..recorder import clock
+from ..loading import buckets
 
 MODULES = ("torch.utils.data.dataset",)
 OWES = (Kind.BUCKETS,)

@@ -5,10 +5,9 @@ from __future__ import annotations
 from types import ModuleType
 from typing import Any
 
+from ..core.guard import Guard, Undo, clean, replace, replace_everywhere, together
 from ..format import Kind
-from ..guard import Guard, clean
-from ..patching import Undo, replace, replace_everywhere, together
-from ..sources import MAP, Open, counted, sources
+from ..sources.library_calls import MAP, Open, counted, sources
 
 MODULES = ("datasets.arrow_dataset", "datasets.load", "datasets.utils.tqdm")
 OWES = (Kind.SOURCE,)

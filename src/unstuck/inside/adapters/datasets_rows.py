@@ -13,15 +13,14 @@ import threading
 from types import FrameType, ModuleType
 from typing import Any
 
-from .. import bursts, stages
-from ..calls import begin, calls
-from ..fetches import in_sample
+from ..core.guard import Guard, Undo, clean, is_installed, replace, together
+from ..core.objects import attributes_of
+from ..core.process import process
+from ..core.recorder import Recorder
 from ..format import Kind
-from ..guard import Guard, clean, is_installed
-from ..holdings import attributes_of
-from ..patching import Undo, replace, together
-from ..process import process
-from ..recorder import Recorder
+from ..loading.fetches import in_sample
+from ..loading.readers import timed_reader
+from ..side_work.calls import begin, burst, calls, counted_in_bursts
 
 MODULES = ("datasets.arrow_dataset",)
 OWES = (Kind.STAGE, Kind.CALL)
@@ -55,12 +54,12 @@ class Settled:
 
     def to(self, recorder: Recorder) -> None:
         self.recorder = recorder
-        process.remembered.append(bursts.burst.ends)
+        process.remembered.append(burst.ends)
 
 
 def _counted(original: Any, guard: Guard) -> Any:
-    in_a_sample = stages.timed(original, READING, guard)
-    elsewhere = bursts.counted(original, ROWS, READING, guard)
+    in_a_sample = timed_reader(original, READING, guard)
+    elsewhere = counted_in_bursts(original, ROWS, READING, guard)
 
     def call(recorder: Recorder, *args: Any, **kwargs: Any) -> Any:
         if in_sample(recorder):

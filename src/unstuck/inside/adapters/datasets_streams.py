@@ -7,14 +7,12 @@ from collections.abc import Iterator
 from types import FrameType, ModuleType
 from typing import Any
 
+from ..core.frames import variables
+from ..core.guard import Guard, Undo, clean, replace, together
+from ..core.objects import ByIdentity, attributes_of
+from ..core.process import process
 from ..format import H_WORKER, H_WORKERS, Kind
-from ..guard import Guard, clean
-from ..holdings import attributes_of
-from ..patching import Undo, replace, together
-from ..process import process
-from ..shards import Part, part_of
-from ..variables import variables
-from ..weak import ByIdentity
+from ..sources.shards import Part, part_of
 
 MODULES = ("datasets.iterable_dataset",)
 OWES = (Kind.SHARDS,)

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from types import ModuleType
 
-from ..calls import timed
+from ..core.garbage import WHAT
+from ..core.guard import Guard, Undo, replace
 from ..format import Kind
-from ..garbage import WHAT
-from ..guard import Guard
-from ..patching import Undo, replace
+from ..side_work.calls import timed
 
 MODULES = ("gc",)
 OWES = (Kind.CALL,)

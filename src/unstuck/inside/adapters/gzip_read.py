@@ -9,11 +9,10 @@ import sys
 from types import FrameType, ModuleType
 from typing import Any
 
-from .. import caught
+from ..core.guard import Guard, Undo, clean, replace
+from ..core.objects import attributes_of
 from ..format import Kind
-from ..guard import Guard, clean
-from ..holdings import attributes_of
-from ..patching import Undo, replace
+from ..loading.readers import failed_reads, read_fails, read_succeeds
 
 MODULES = ("gzip", "_compression")
 OWES = (Kind.SHARD_ERROR,)
@@ -35,8 +34,8 @@ def _read(original: Any, name: str, guard: Guard) -> Any:
             guard.quietly(_fails, self, name, error, sys._getframe(1))
             clean(error)
             raise
-        if caught.failed and not data:
-            guard.quietly(caught.succeeds, name, _file(self))
+        if failed_reads and not data:
+            guard.quietly(read_succeeds, name, _file(self))
         return data
 
     return read
@@ -50,7 +49,7 @@ def _fails(reader: Any, name: str, error: Exception, frame: FrameType) -> None:
         if caller.f_code.co_filename.endswith("tarfile.py"):
             return
         caller = caller.f_back
-    caught.fails(name, _file(reader), error, frame)
+    read_fails(name, _file(reader), error, frame)
 
 
 def _file(reader: Any) -> object:

@@ -14,12 +14,11 @@ from collections.abc import Callable
 from types import FrameType, ModuleType
 from typing import Any
 
-from ..calls import Open, begin, calls
+from ..core.guard import Guard, Undo, clean, is_library, replace, together
+from ..core.process import process
+from ..core.recorder import clock
 from ..format import Kind
-from ..guard import Guard, clean, is_library
-from ..patching import Undo, replace, together
-from ..process import process
-from ..recorder import clock
+from ..side_work.calls import Open, begin, calls
 
 MODULES = ("http.client",)
 OWES = (Kind.CALL,)

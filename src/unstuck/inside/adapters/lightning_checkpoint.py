@@ -5,10 +5,9 @@ from __future__ import annotations
 from types import FrameType, ModuleType
 from typing import Any
 
+from ..core.guard import Guard, Undo, replace_everywhere
 from ..format import Kind
-from ..guard import Guard
-from ..patching import Undo, replace_everywhere
-from ..saves import saves
+from ..side_work.saves import saves
 
 MODULES = ("lightning.fabric.utilities.cloud_io", "lightning_fabric.utilities.cloud_io")
 OWES = (Kind.SAVE,)

@@ -8,11 +8,10 @@ from __future__ import annotations
 from types import ModuleType
 from typing import Any
 
+from ..core.guard import Guard, Undo, clean, replace
+from ..core.objects import attributes_of
 from ..format import Kind
-from ..guard import Guard, clean
-from ..holdings import attributes_of
-from ..patching import Undo, replace
-from ..values import told_by_logger
+from ..side_work.loggers import told_by_logger
 
 MODULES = (
     "lightning.pytorch.trainer.connectors.logger_connector.logger_connector",

@@ -11,13 +11,11 @@ import sys
 from types import ModuleType
 from typing import Any
 
+from ..core.guard import Guard, Undo, clean, replace, together
 from ..format import Kind
-from ..guard import Guard, clean
-from ..lightning_facts import combined, delivered, facts_of, progress_of, stage_of
-from ..lightning_hooks import Window
-from ..modes import modes
-from ..patching import Undo, replace, together
-from ..trainers import Run, begin, is_complete, is_through, takes_ahead
+from ..frameworks.lightning import Window, combined, delivered, facts_of, progress_of, stage_of
+from ..frameworks.trainers import Run, begin_run, is_complete, is_through, takes_ahead
+from ..loading.passes import modes
 
 MODULES = (
     "lightning.pytorch.trainer.trainer",
@@ -86,7 +84,7 @@ def _step(owner: Any, name: str, guard: Guard) -> Undo:
 
 
 def _begins(trainer: Any, frame: Any) -> None:
-    found = begin(facts_of(trainer), frame)
+    found = begin_run(facts_of(trainer), frame)
     if found is not None:
         _runs.append((trainer, found))
 

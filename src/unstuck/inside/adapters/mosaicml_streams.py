@@ -5,13 +5,11 @@ from __future__ import annotations
 from types import ModuleType
 from typing import Any
 
+from ..core.guard import Guard, Undo, clean, replace, together
+from ..core.objects import ByIdentity, attributes_of
+from ..core.process import process
 from ..format import H_WORKERS, Kind
-from ..guard import Guard, clean
-from ..holdings import attributes_of
-from ..patching import Undo, replace, together
-from ..process import process
-from ..shards import Part, part_of
-from ..weak import ByIdentity
+from ..sources.shards import Part, part_of
 
 MODULES = ("streaming.base.dataset",)
 OWES = (Kind.SHARDS,)

@@ -5,10 +5,9 @@ from __future__ import annotations
 from types import ModuleType
 from typing import Any
 
-from .. import exits
+from ..core.guard import Guard, Undo, replace
+from ..failures import exits
 from ..format import EXIT_REAPED, Kind
-from ..guard import Guard
-from ..patching import Undo, replace
 
 # popen_spawn_posix inherits popen_fork's poll; forkserver has its own.
 MODULES = ("multiprocessing.popen_fork", "multiprocessing.popen_forkserver")

@@ -6,11 +6,10 @@ import sys
 from types import ModuleType
 from typing import Any
 
-from .. import exceptions
 from .. import format as f
-from ..guard import Guard, clean
-from ..patching import Undo, replace
-from ..process import process
+from ..core.guard import Guard, Undo, clean, replace
+from ..core.process import process
+from ..failures import exceptions
 
 MODULES = ("multiprocessing.process",)
 OWES = (f.Kind.EXCEPTION,)

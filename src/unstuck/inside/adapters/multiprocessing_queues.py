@@ -5,13 +5,12 @@ from __future__ import annotations
 from types import ModuleType
 from typing import Any
 
-from .. import exceptions
+from ..core.guard import Guard, Undo, clean, replace, together
+from ..core.process import process
+from ..core.recorder import clock
+from ..failures import exceptions
 from ..format import H_ROLE, ROLE_WORKER, Kind
-from ..guard import Guard, clean
-from ..patching import Undo, replace, together
-from ..pickling import of_batch
-from ..process import process
-from ..recorder import clock
+from ..loading.pickling import culprits_of_batch
 
 MODULES = ("multiprocessing.queues",)
 OWES = (Kind.HANDOVER,)
@@ -71,5 +70,5 @@ def _about(error: Exception, sent: Any) -> dict[str, Any]:
     if type(sent) is not tuple or len(sent) != 2:
         return {}
     if type(sent[0]) is int:
-        return {"batch": sent[0], **of_batch(sent[1], error)}
-    return {"index": sent[1], **of_batch(sent[0], error)} if type(sent[1]) is int else {}
+        return {"batch": sent[0], **culprits_of_batch(sent[1], error)}
+    return {"index": sent[1], **culprits_of_batch(sent[0], error)} if type(sent[1]) is int else {}

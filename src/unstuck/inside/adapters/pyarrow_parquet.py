@@ -11,14 +11,11 @@ from collections.abc import Iterator
 from types import ModuleType
 from typing import Any
 
-from ..data_files import files
+from ..core.guard import Guard, Undo, clean, replace, replace_everywhere, together
+from ..core.objects import ByIdentity, path_of
 from ..format import Kind
-from ..guard import Guard, clean
-from ..patching import Undo, replace, replace_everywhere, together
-from ..paths import path_of
-from ..sources import ROWS, Open, begin, counted, leave
-from ..texts import blanks
-from ..weak import ByIdentity
+from ..sources.files import blanks, files
+from ..sources.library_calls import ROWS, Open, begin, counted, leave
 
 MODULES = ("pyarrow.parquet.core",)
 OWES = (Kind.SOURCE, Kind.DATA_FILE)

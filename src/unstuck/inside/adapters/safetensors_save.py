@@ -5,10 +5,9 @@ from __future__ import annotations
 from types import FrameType, ModuleType
 from typing import Any
 
+from ..core.guard import Guard, Undo, replace_everywhere
 from ..format import SAVED_SAFETENSORS, Kind
-from ..guard import Guard
-from ..patching import Undo, replace_everywhere
-from ..saves import saves
+from ..side_work.saves import saves
 
 MODULES = ("safetensors.torch",)
 OWES = (Kind.SAVE,)

@@ -5,10 +5,9 @@ from __future__ import annotations
 from types import ModuleType
 from typing import Any
 
-from .. import exits
+from ..core.guard import Guard, Undo, replace
+from ..failures import exits
 from ..format import EXIT_REAPED, Kind
-from ..guard import Guard
-from ..patching import Undo, replace
 
 MODULES = ("subprocess",)
 OWES = (Kind.EXIT,)

@@ -10,11 +10,10 @@ import sys
 from types import FrameType, ModuleType
 from typing import Any
 
-from ..caught import fails
+from ..core.frames import variables
+from ..core.guard import Guard, Undo, replace
 from ..format import Kind
-from ..guard import Guard
-from ..patching import Undo, replace
-from ..variables import variables
+from ..loading.readers import read_fails
 
 MODULES = ("tarfile",)
 OWES = (Kind.SHARD_ERROR,)
@@ -43,7 +42,7 @@ def _raised(error: Exception, frame: FrameType) -> None:
     code = frame.f_code
     if code.co_name not in READING or not _leaves(frame):
         return
-    fails(NAME, _archive(frame), error, frame)
+    read_fails(NAME, _archive(frame), error, frame)
 
 
 def _leaves(frame: FrameType) -> bool:

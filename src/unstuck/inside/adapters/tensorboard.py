@@ -10,12 +10,10 @@ import sys
 from types import ModuleType
 from typing import Any
 
-from ..calls import timed
+from ..core.guard import Guard, Undo, clean, replace, together
 from ..format import Kind
-from ..guard import Guard, clean
-from ..loggers import set_up
-from ..patching import Undo, replace, together
-from ..values import told_by_logger
+from ..side_work.calls import timed
+from ..side_work.loggers import set_up, told_by_logger
 
 MODULES = ("torch.utils.tensorboard.writer", "tensorboardX.writer")
 OWES = (Kind.METRIC, Kind.CALL, Kind.LOGGER)

@@ -5,11 +5,9 @@ from __future__ import annotations
 from types import ModuleType
 from typing import Any
 
+from ..core.guard import Guard, Undo, replace, together
 from ..format import Kind
-from ..guard import Guard
-from ..patching import Undo, replace, together
-from ..short_calls import counted_one
-from ..sources import TOKENS, Open, counted
+from ..sources.library_calls import TOKENS, Open, counted, counted_one
 
 MODULES = ("tiktoken.core",)
 OWES = (Kind.SOURCE,)

@@ -6,12 +6,9 @@ import functools
 from types import ModuleType
 from typing import Any
 
+from ..core.guard import Guard, Undo, replace, together
 from ..format import Kind
-from ..guard import Guard
-from ..patching import Undo, replace, together
-from ..short_calls import counted_one
-from ..sources import TOKENS, Open, counted
-from ..threads import of_tokenizers
+from ..sources.library_calls import TOKENS, Open, counted, counted_one, tokenizer_threads
 
 MODULES = ("tokenizers",)
 OWES = (Kind.SOURCE,)
@@ -24,8 +21,8 @@ def install(module: ModuleType, guard: Guard) -> Undo:
     of = functools.partial(_wrapped, owner, guard)
     return together(
         replace(owner, "encode", lambda one: counted_one(one, TOKENS, f"{NAME}.encode", guard, len)),
-        of("encode_batch", _several, of_tokenizers),
-        of("encode_batch_fast", _several, of_tokenizers),
+        of("encode_batch", _several, tokenizer_threads),
+        of("encode_batch_fast", _several, tokenizer_threads),
     )
 
 

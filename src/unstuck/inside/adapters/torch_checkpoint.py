@@ -10,13 +10,12 @@ import sys
 from types import FrameType, ModuleType
 from typing import Any
 
+from ..core.guard import Guard, Undo, clean, replace_everywhere, together
+from ..core.objects import attributes_of
+from ..core.recorder import clock
+from ..failures.collectives import Span, begin_span
 from ..format import SAVED_TOGETHER, Kind
-from ..guard import Guard, clean
-from ..holdings import attributes_of
-from ..patching import Undo, replace_everywhere, together
-from ..recorder import clock
-from ..saves import held, saves
-from ..spans import Span, begin
+from ..side_work.saves import held, saves
 from .torch_save import is_part
 
 MODULES = ("torch.distributed.checkpoint.state_dict_saver", "torch.distributed.checkpoint.state_dict_loader")
@@ -72,7 +71,7 @@ def _begin(name: str, frame: FrameType, kwargs: dict[str, Any]) -> Span | None:
     """Where ranks do it together. In the background nobody waits in it."""
     distributed: Any = sys.modules.get("torch.distributed.distributed_c10d")
     alone = kwargs.get("no_dist") is True or distributed is None or not distributed.is_initialized()
-    return None if alone or is_part(frame) else begin(NAMES[name], frame)
+    return None if alone or is_part(frame) else begin_span(NAMES[name], frame)
 
 
 def _target(frame: FrameType, *args: Any, **kwargs: Any) -> object:  # noqa: ARG001  (what `saves` hands over)

@@ -12,11 +12,10 @@ import json
 from types import CodeType, ModuleType
 from typing import Any
 
+from ..core.guard import Guard, Undo, clean, replace, together
+from ..core.process import process
+from ..core.recorder import Recorder, clock
 from ..format import H_ROLE, ROLE_MAIN, Kind
-from ..guard import Guard, clean
-from ..patching import Undo, replace, together
-from ..process import process
-from ..recorder import Recorder, clock
 
 MODULES = ("torch._dynamo.convert_frame",)
 OWES = (Kind.COMPILED,)

@@ -7,10 +7,9 @@ from __future__ import annotations
 
 from types import ModuleType
 
-from ..calls import timed
+from ..core.guard import Guard, Undo, replace
 from ..format import Kind
-from ..guard import Guard
-from ..patching import Undo, replace
+from ..side_work.calls import timed
 
 MODULES = ("torch.cuda",)
 OWES = (Kind.CALL,)

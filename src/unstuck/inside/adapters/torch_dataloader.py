@@ -6,15 +6,22 @@ import sys
 from types import ModuleType
 from typing import Any
 
-from .. import shutdowns
-from ..cursors import FIRST, Cursor
+from ..core.guard import Guard, Undo, clean, replace, together
+from ..core.process import process
+from ..core.recorder import clock
 from ..format import Kind
-from ..guard import Guard, clean
-from ..loaders import begin_pass, entry_of, making, note_length, note_told_length, pass_begun, pass_failed, renew
-from ..patching import Undo, replace, together
-from ..process import process
-from ..recorder import clock
-from ..told_lengths import told
+from ..loading.iterators import FIRST, Cursor, shutdown_begins, shutdown_ends
+from ..loading.loaders import (
+    begin_pass,
+    entry_of,
+    making,
+    note_length,
+    note_told_length,
+    pass_begun,
+    pass_failed,
+    renew,
+)
+from ..loading.sampling import told_lengths
 
 MODULES = ("torch.utils.data.dataloader",)
 OWES = (
@@ -124,7 +131,7 @@ def _next_index(original: Any, guard: Guard) -> Any:
         try:
             index = original(self)
         except Exception as error:
-            if told.fresh:  # an empty dataset has a length, too
+            if told_lengths.fresh:  # an empty dataset has a length, too
                 guard.quietly(note_told_length, self)
             clean(error)
             raise
@@ -133,7 +140,7 @@ def _next_index(original: Any, guard: Guard) -> Any:
             entry = making.entry if cursor is None else cursor.entry
             if entry is not None:
                 entry.drawn.append(clock() - start)
-            if told.fresh:
+            if told_lengths.fresh:
                 note_told_length(self)
         except Exception as error:
             if guard.theirs(error):
@@ -157,13 +164,13 @@ def shutdown(original: Any, guard: Guard) -> Any:
         going_on = None
         try:
             try:
-                going_on = guard.result(shutdowns.begins, self)
+                going_on = guard.result(shutdown_begins, self)
             finally:  # whatever a signal handler raises meanwhile, the workers are ended
                 original(self)
         except Exception as error:
             clean(error)
             raise
         if going_on is not None:
-            guard.quietly(shutdowns.ends, going_on)
+            guard.quietly(shutdown_ends, going_on)
 
     return _shutdown_workers

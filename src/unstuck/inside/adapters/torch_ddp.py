@@ -11,14 +11,13 @@ from collections.abc import Iterator
 from types import FrameType, ModuleType
 from typing import Any
 
-from .. import spans
-from ..describe import user_line
+from ..core.frames import user_line
+from ..core.guard import Guard, Undo, clean, replace
+from ..core.objects import attributes_of
+from ..core.process import process
+from ..core.recorder import clock
+from ..failures.collectives import begin_span
 from ..format import ROLE_MAIN, Kind
-from ..guard import Guard, clean
-from ..holdings import attributes_of
-from ..patching import Undo, replace
-from ..process import process
-from ..recorder import clock
 
 MODULES = ("torch.nn.parallel.distributed",)
 OWES = (Kind.WRAPPED, Kind.SPAN)
@@ -34,7 +33,7 @@ def install(module: ModuleType, guard: Guard) -> Undo:
 def _init(original: Any, guard: Guard) -> Any:
     def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
         frame, start = sys._getframe(1), clock()
-        span = guard.result(spans.begin, NAME, frame)
+        span = guard.result(begin_span, NAME, frame)
         try:
             original(self, *args, **kwargs)
         except Exception as error:

@@ -12,18 +12,16 @@ import sys
 from types import FrameType, ModuleType
 from typing import Any
 
-from .. import ranks
-from ..describe import user_line
-from ..flight import flight, switch_on
+from ..core import ranks
+from ..core.frames import user_line
+from ..core.guard import Guard, Undo, clean, replace_everywhere, together
+from ..core.process import process
+from ..core.ranks import KEPT_VARIABLES
+from ..core.recorder import Recorder, clock
+from ..core.stacks import stacks
+from ..failures.collectives import flight, spanned, switch_on
 from ..format import ROLE_MAIN, Kind
-from ..guard import Guard, clean
-from ..patching import Undo, replace_everywhere, together
-from ..process import process
-from ..rank_variables import VARIABLES
-from ..recorder import Recorder, clock
 from ..redaction import redacted
-from ..spans import spanned
-from ..stacks import stacks
 
 MODULES = ("torch.distributed.distributed_c10d",)
 OWES = (Kind.GROUP, Kind.SPAN)
@@ -99,7 +97,9 @@ def _made(module: ModuleType, recorder: Recorder | None, facts: dict[str, Any] |
     ranks.known.world = known["world"] = module.get_world_size()
     known["backend"] = str(module.get_backend())
     known["timeout"] = _timeout(module)
-    known["variables"] = {name: redacted(os.environ[name])[:200] for name in sorted(VARIABLES) if name in os.environ}
+    known["variables"] = {
+        name: redacted(os.environ[name])[:200] for name in sorted(KEPT_VARIABLES) if name in os.environ
+    }
     ranks.write_rank(recorder)
     _ends((recorder, known, begun), MADE)
     flight.ready(recorder)

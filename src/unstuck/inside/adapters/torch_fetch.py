@@ -6,12 +6,10 @@ from time import thread_time_ns
 from types import ModuleType
 from typing import Any
 
-from ..fetches import UNKNOWN, Stream, meet
+from ..core.guard import Guard, Undo, clean, replace, together
+from ..core.process import process
 from ..format import Kind
-from ..guard import Guard, clean
-from ..indices import NOT_TAKEN, Indices
-from ..patching import Undo, replace, together
-from ..process import process
+from ..loading.fetches import NOT_TAKEN, UNKNOWN, Indices, Stream, meet
 
 MODULES = ("torch.utils.data._utils.fetch",)
 OWES = (Kind.FETCH, Kind.SAMPLE, Kind.COLLATE, Kind.HANDED, Kind.STATE, Kind.DIGESTS, Kind.DROPPED)

@@ -9,9 +9,8 @@ from types import ModuleType
 from typing import Any
 
 from ..api import stage
+from ..core.guard import Guard, Undo, clean, replace
 from ..format import Kind
-from ..guard import Guard, clean
-from ..patching import Undo, replace
 
 MODULES = ("torch.utils.file_baton",)
 OWES = (Kind.STAGE,)

@@ -6,10 +6,9 @@ import sys
 from types import ModuleType
 from typing import Any
 
+from ..core.guard import Guard, Undo, clean, replace, together
+from ..failures.collectives import Span, begin_span
 from ..format import Kind
-from ..guard import Guard, clean
-from ..patching import Undo, replace, together
-from ..spans import Span, begin
 
 MODULES = ("torch.distributed.algorithms.join",)
 OWES = (Kind.SPAN,)
@@ -31,7 +30,7 @@ def _enter(original: Any, guard: Guard) -> Any:
         except Exception as error:
             clean(error)
             raise
-        self._unstuck = guard.result(begin, NAME, sys._getframe(1))
+        self._unstuck = guard.result(begin_span, NAME, sys._getframe(1))
         return entered
 
     return __enter__

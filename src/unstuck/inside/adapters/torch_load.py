@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from types import ModuleType
 
+from ..core.guard import Guard, Undo, replace_everywhere
 from ..format import Kind
-from ..guard import Guard
-from ..patching import Undo, replace_everywhere
-from ..stages import timed
+from ..loading.readers import timed_reader
 
 MODULES = ("torch.serialization",)
 OWES = (Kind.STAGE,)
 
 
 def install(module: ModuleType, guard: Guard) -> Undo:
-    return replace_everywhere(module, "load", lambda original: timed(original, "read (torch.load)", guard))
+    return replace_everywhere(module, "load", lambda original: timed_reader(original, "read (torch.load)", guard))

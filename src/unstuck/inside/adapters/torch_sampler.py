@@ -5,10 +5,9 @@ from __future__ import annotations
 from types import ModuleType
 from typing import Any
 
+from ..core.guard import Guard, Undo, clean, replace
 from ..format import Kind
-from ..guard import Guard, clean
-from ..patching import Undo, replace
-from ..told_lengths import told
+from ..loading.sampling import told_lengths
 
 MODULES = ("torch.utils.data.sampler", "torch.utils.data.distributed")
 OWES = (Kind.LENGTH,)
@@ -26,7 +25,7 @@ def _len(original: Any, guard: Guard) -> Any:
         except Exception as error:
             clean(error)
             raise
-        guard.quietly(told.add, value, length)
+        guard.quietly(told_lengths.add, value, length)
         return length
 
     return counted

@@ -10,10 +10,9 @@ import os
 from types import FrameType, ModuleType
 from typing import Any
 
+from ..core.guard import Guard, Undo, replace_everywhere
 from ..format import Kind
-from ..guard import Guard
-from ..patching import Undo, replace_everywhere
-from ..saves import saves
+from ..side_work.saves import saves
 
 MODULES = ("torch.serialization",)
 OWES = (Kind.SAVE,)

@@ -6,11 +6,11 @@ import os
 from types import ModuleType
 from typing import Any
 
-from .. import exceptions, ranks
 from .. import format as f
-from ..guard import Guard, clean
-from ..patching import Undo, replace, replace_everywhere, together
-from ..process import process
+from ..core import ranks
+from ..core.guard import Guard, Undo, clean, replace, replace_everywhere, together
+from ..core.process import process
+from ..failures import exceptions
 
 MODULES = ("torch.multiprocessing.spawn",)
 OWES = (f.Kind.EXCEPTION,)

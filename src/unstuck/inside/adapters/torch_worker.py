@@ -5,12 +5,11 @@ from __future__ import annotations
 from types import ModuleType
 from typing import Any
 
-from .. import exceptions
 from .. import format as f
-from ..guard import Guard, clean
-from ..patching import Undo, replace, together
-from ..process import forget_old_workers, process
-from ..recorder import clock
+from ..core.guard import Guard, Undo, clean, replace, together
+from ..core.process import forget_old_workers, process
+from ..core.recorder import clock
+from ..failures import exceptions
 
 # StatefulDataLoader has a loop of its own, and takes it over by name.
 MODULES = (

@@ -1,23 +1,32 @@
-"""torchdata's nodes: `Loader` is a loader without a DataLoader, and mappers have workers of their own."""
+"""torchdata's nodes: `Loader` is a loader without a DataLoader, and mappers have workers of their own.
+
+A graph of nodes is described as if it were one loader, from what lies open in their attributes.
+"""
 
 from __future__ import annotations
 
+import sys
 import threading
+from collections.abc import Iterator
 from types import ModuleType
 from typing import Any
 
 from .. import format as f
-from ..cursors import FIRST
+from ..core.frames import user_line
+from ..core.guard import Guard, Undo, clean, replace, replace_everywhere, together
+from ..core.objects import attributes_of
+from ..core.process import process
+from ..core.recorder import clock
 from ..format import Kind
-from ..guard import Guard, clean
-from ..loaders import begin_pass, entry_of, making, note_resumed, pass_failed
-from ..node_graphs import describe_nodes, processes_of
-from ..patching import Undo, replace, replace_everywhere, together
-from ..process import process
-from ..recorder import clock
+from ..loading.describe import type_name
+from ..loading.iterators import FIRST
+from ..loading.loaders import begin_pass, entry_of, making, note_resumed, pass_failed
 
 MODULES = ("torchdata.nodes.loader", "torchdata.nodes._apply_udf")
 OWES = (Kind.LOADER, Kind.ITERATOR, Kind.WORKER, Kind.WAIT, Kind.FIRST_WAIT, Kind.BODY, Kind.PASS_END, Kind.RESUMED)
+
+MANY_NODES = 64  # nodes that are looked at
+HOLDERS = ("source", "root", "sources", "source_nodes", "_it", "loader")  # what a node holds further nodes in
 
 
 def install(module: ModuleType, guard: Guard) -> Undo:
@@ -42,7 +51,7 @@ def _init(original: Any, guard: Guard) -> Any:
         except Exception as error:
             clean(error)
             raise
-        guard.quietly(entry_of, self, describe_nodes)
+        guard.quietly(entry_of, self, _describe)
 
     return __init__
 
@@ -61,7 +70,7 @@ def _load(original: Any, guard: Guard) -> Any:
 
 
 def _resumed(loader: Any) -> None:
-    entry_of(loader, describe_nodes)
+    entry_of(loader, _describe)
     note_resumed(loader)
 
 
@@ -81,7 +90,7 @@ def _iterate(original: Any, guard: Guard) -> Any:
 
 
 def _begin(loader: Any) -> None:
-    entry_of(loader, describe_nodes)  # one that was made before recording began is met here
+    entry_of(loader, _describe)  # one that was made before recording began is met here
     begin_pass(loader)
 
 
@@ -90,7 +99,7 @@ def _begun(loader: Any, iterator: Any) -> None:
     entry = entry_of(loader)
     if entry is None:
         return
-    iterator._workers = processes_of(loader)
+    iterator._workers = _processes_of(loader)
     try:
         entry.pass_begun(iterator)
     finally:
@@ -158,3 +167,80 @@ def _is_process(worker_id: int) -> bool:
     recorder.words[f.H_ROLE] = f.ROLE_WORKER
     recorder.words[f.H_WORKER] = worker_id + 1
     return True
+
+
+def _describe(loader: Any) -> dict[str, Any]:
+    """As `describe.describe_loader` does of a DataLoader."""
+    found = list(_nodes(loader))
+    own = {type(one).__name__: attributes_of(one) for one in found}
+    mappers = [attributes_of(one) for one in found if type(one).__name__ == "ParallelMapper"]
+    mapper = max(mappers, key=lambda one: one.get("num_workers") or 0, default={})
+    prefetcher = own.get("Prefetcher", {})
+    data = _dataset_of(found)
+    return {
+        "type": type_name(loader),
+        "batch_size": own.get("Batcher", {}).get("batch_size"),
+        "drop_last": own.get("Batcher", {}).get("drop_last"),
+        "num_workers": mapper.get("num_workers") or 0,
+        "in_order": mapper.get("in_order", True),
+        "prefetch_factor": prefetcher.get("prefetch_factor"),
+        "context": mapper.get("method"),
+        "created": user_line(sys._getframe(1)),
+        "dataset": type_name(data),
+        "dataset_inner": type_name(data),
+        "iterable": True,
+        "reads_at": _made_at(data) or _made_at(mapper.get("map_fn")),
+        "attributes": {"nodes": " < ".join(type(one).__name__ for one in found[:8])},
+    }
+
+
+def _nodes(loader: Any) -> Iterator[Any]:
+    """From the root on, each once."""
+    waiting, met = [loader], set()
+    for _ in range(MANY_NODES):
+        if not waiting:
+            return
+        one = waiting.pop(0)
+        if id(one) in met:
+            continue
+        met.add(id(one))
+        if one is not loader and type(one).__module__ != "torchdata.nodes.loader":
+            yield one
+        for name, value in attributes_of(one).items():
+            if name in HOLDERS and value is not None:
+                waiting += _several(value)
+
+
+def _processes_of(loader: Any) -> tuple[Any, ...]:
+    """Worker processes of its mappers, now. Threads have no pid."""
+    found = [each for one in _nodes(loader) for each in attributes_of(one).get("_workers") or ()]
+    return tuple(each for each in found if getattr(each, "pid", None) is not None)
+
+
+def _several(value: Any) -> list[Any]:
+    if type(value) in (list, tuple):
+        return list(value[:MANY_NODES])
+    if type(value) is dict:
+        return list(value.values())[:MANY_NODES]
+    return [value] if hasattr(value, "__dict__") else []
+
+
+def _dataset_of(found: list[Any]) -> Any:
+    """What the samples come from: the object whose method maps indices to them, or the iterable at the beginning."""
+    for one in found:
+        own = attributes_of(one)
+        owner = getattr(own.get("map_fn"), "__self__", None)
+        if owner is not None:
+            return owner
+        if "iterable" in own:
+            return own["iterable"]
+    return None
+
+
+def _made_at(of: Any) -> dict[str, Any] | None:
+    """Where samples are made."""
+    made = getattr(type(of), "__getitem__", None) or getattr(type(of), "__iter__", None)
+    code = getattr(of, "__code__", None) or getattr(made, "__code__", None)
+    if code is None:
+        return None
+    return {"file": code.co_filename, "line": code.co_firstlineno, "function": code.co_name}

@@ -5,10 +5,9 @@ from __future__ import annotations
 from types import ModuleType
 from typing import Any
 
+from ..core.guard import Guard, Undo, clean, replace, together
 from ..format import Kind
-from ..guard import Guard, clean
-from ..loaders import note_resumed
-from ..patching import Undo, replace, together
+from ..loading.loaders import note_resumed
 from .torch_dataloader import iterate, shutdown
 
 MODULES = ("torchdata.stateful_dataloader.stateful_dataloader",)

@@ -5,11 +5,9 @@ from __future__ import annotations
 from types import ModuleType
 from typing import Any
 
+from ..core.guard import Guard, Undo, replace, together
 from ..format import Kind
-from ..guard import Guard
-from ..patching import Undo, replace, together
-from ..sources import TOKENS, Open, counted
-from ..threads import of_tokenizers
+from ..sources.library_calls import TOKENS, Open, counted, tokenizer_threads
 
 MODULES = ("transformers.tokenization_utils_base",)
 OWES = (Kind.SOURCE,)
@@ -26,7 +24,7 @@ def install(module: ModuleType, guard: Guard) -> Undo:
 
 
 def _wrapped(original: Any, guard: Guard) -> Any:
-    return counted(original, TOKENS, NAME, guard, _measure, of_tokenizers)
+    return counted(original, TOKENS, NAME, guard, _measure, tokenizer_threads)
 
 
 def _measure(call: Open, args: Any, kwargs: Any, result: Any) -> None:

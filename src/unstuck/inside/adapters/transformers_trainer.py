@@ -10,16 +10,14 @@ import sys
 from types import ModuleType
 from typing import Any
 
+from ..core.guard import Guard, Undo, clean, replace, together
 from ..format import Kind
-from ..guard import Guard, clean
-from ..loaders import done_with
-from ..modes import modes
-from ..patching import Undo, replace, together
-from ..preparing import base_of
-from ..trainers import Run, begin, is_through
-from ..transformers_events import Timed
-from ..transformers_facts import facts_of, is_missed, progress_of
-from ..values import told_by_logger
+from ..frameworks.accelerate import base_of
+from ..frameworks.trainers import Run, begin_run, is_through
+from ..frameworks.transformers import Timed, facts_of, is_missed, progress_of
+from ..loading.loaders import done_with
+from ..loading.passes import modes
+from ..side_work.loggers import told_by_logger
 
 MODULES = ("transformers.trainer", "transformers.trainer_callback")
 OWES = (Kind.FRAMEWORK, Kind.PHASE, Kind.CALL, Kind.PASS_END, Kind.METRIC)
@@ -96,7 +94,7 @@ def _begins(trainer: Any, name: str, frame: Any) -> Run | None:
     if around is not None and name != "train":
         around.phase(CALLS[name])
         return around
-    run = begin(facts_of(trainer, name), frame)
+    run = begin_run(facts_of(trainer, name), frame)
     if run is not None:
         _runs.append((trainer, run))
         if name != "train":

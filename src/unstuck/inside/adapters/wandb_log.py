@@ -12,16 +12,13 @@ from _thread import get_ident
 from types import FrameType, ModuleType
 from typing import Any
 
-from ..bursts import burst
-from ..calls import timed
-from ..describe import user_line
+from ..core.frames import user_line
+from ..core.guard import Guard, Undo, replace
+from ..core.process import process
+from ..core.recorder import Recorder, clock
 from ..format import Kind
-from ..guard import Guard
-from ..loggers import set_up
-from ..patching import Undo, replace
-from ..process import process
-from ..recorder import Recorder, clock
-from ..values import told_by_logger
+from ..side_work.calls import burst, timed
+from ..side_work.loggers import set_up, told_by_logger
 
 MODULES = ("wandb.sdk.wandb_run",)
 OWES = (Kind.METRIC, Kind.CALL)

@@ -7,11 +7,9 @@ from __future__ import annotations
 
 from types import ModuleType
 
-from ..bursts import counted
-from ..calls import timed
+from ..core.guard import Guard, Undo, replace, together
 from ..format import Kind
-from ..guard import Guard
-from ..patching import Undo, replace, together
+from ..side_work.calls import counted_in_bursts, timed
 
 MODULES = (
     "wandb.sdk.data_types.image",
@@ -42,6 +40,6 @@ def _made(media: type, guard: Guard) -> Undo:
 def _filled(table: type, guard: Guard) -> list[Undo]:
     row, column = "wandb.Table.add_data", "wandb.Table.add_column"
     return [
-        replace(table, "add_data", lambda original: counted(original, "logger", row, guard)),
+        replace(table, "add_data", lambda original: counted_in_bursts(original, "logger", row, guard)),
         replace(table, "add_column", lambda original: timed(original, "logger", column, guard)),
     ]

@@ -7,11 +7,10 @@ import sys
 from types import ModuleType
 from typing import Any
 
-from ..calls import timed
+from ..core.guard import Guard, Undo, replace, replace_everywhere, together
 from ..format import Kind
-from ..guard import Guard
-from ..loggers import plain, set_up
-from ..patching import Undo, replace, replace_everywhere, together
+from ..side_work.calls import timed
+from ..side_work.loggers import plain, set_up
 
 MODULES = (
     "wandb.sdk.wandb_init",

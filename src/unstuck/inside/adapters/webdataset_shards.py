@@ -12,12 +12,11 @@ from itertools import chain
 from types import ModuleType
 from typing import Any
 
+from ..core.guard import Guard, Undo, clean, replace, replace_everywhere, together
+from ..core.objects import attributes_of
+from ..core.recorder import clock
 from ..format import Kind
-from ..guard import Guard, clean
-from ..holdings import attributes_of
-from ..patching import Undo, replace, replace_everywhere, together
-from ..recorder import clock
-from ..web_pipelines import Walk, begin, finish, here, made
+from ..sources.webdataset import Walk, begin, finish, here, made
 
 MODULES = ("webdataset.pipeline", "webdataset.filters", "webdataset.cache", "webdataset.tariterators")
 OWES = (Kind.SHARDS, Kind.SHARD_ERROR)

@@ -24,8 +24,8 @@ class _WaitForTorch:
                 if not _is_ours(error):
                     raise
             # Whoever takes over stands in front of where this search has come to.
-            imports = sys.modules.get("_unstuck_inside.imports")
-            return imports.finder.find_spec(name, *args, **kwargs) if hasattr(imports, "finder") else None
+            started = sys.modules.get("_unstuck_inside.start")
+            return started.finder.find_spec(name, *args, **kwargs) if hasattr(started, "finder") else None
         return None
 
 
@@ -47,7 +47,7 @@ def _load_inside():
 
 def _is_ours(error):
     """A failure to start belongs to us, and the training goes on without a recording; a signal handler's does not."""
-    guard = sys.modules.get("_unstuck_inside.guard")
+    guard = sys.modules.get("_unstuck_inside.core.guard")
     if hasattr(guard, "is_ours"):
         return guard.is_ours(error)
     trace = error.__traceback__

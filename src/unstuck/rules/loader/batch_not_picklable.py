@@ -36,7 +36,7 @@ from ._torchdata import is_of_nodes
 
 TIMED_OUT = "DataLoader timed out after"  # torch's own words, where the loader has a timeout
 INSIDE_FUNCTION = ("(a lambda", "(defined inside")
-TENSOR, CLASS = "(a tensor", "(of the class"  # as inside/pickling.py puts it
+TENSOR, CLASS = "(a tensor", "(of the class"  # as inside/loading/pickling.py puts it
 RESOURCES = ("shared memory", "Too many open files", "No space left", "Cannot allocate memory", "mmap")
 
 

@@ -290,6 +290,6 @@ def _working(there: Connection, work: Callable[..., None], words: tuple[Any, ...
 
 
 def _unrecorded() -> None:
-    inside = sys.modules.get("_unstuck_inside.process")
+    inside = sys.modules.get("_unstuck_inside.core.process")
     if inside is not None:
         inside.process.folder = None

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from ...evidence.trial import Measured
-from ...inside import run_folder
+from ...inside.core import run_folder
 from ..attempt import Limits, Outcome, Work, attempt
 from ..doctor.verdicts import failure_of, reason_of
 from .search import Questions

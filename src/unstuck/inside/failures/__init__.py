@@ -1,0 +1,1 @@
+"""How things end: exceptions, exit statuses of children, and calls in which ranks wait for each other."""
