@@ -6,10 +6,10 @@ the loop's last body is still to run. Their own `begin` and `end` stand around a
 
 from __future__ import annotations
 
-from types import ModuleType
+from types import FrameType, ModuleType
 from typing import Any
 
-from ..core.guard import Guard, Undo, clean, replace, together
+from ..core.guard import Guard, Undo, around, replace, together
 from ..core.objects import attributes_of
 from ..core.process import process
 from ..core.recorder import clock
@@ -26,31 +26,19 @@ def install(module: ModuleType, guard: Guard) -> Undo:
     if "end" not in vars(mixin):  # who is not told of the end does not wait for it
         raise AttributeError("DataLoaderStateMixin has no end")
     return together(
-        replace(mixin, "begin", lambda original: _around(original, begins, guard)),
-        replace(mixin, "end", lambda original: _around(original, ends, guard)),
+        replace(mixin, "begin", lambda original: around(original, guard, _begins)),
+        replace(mixin, "end", lambda original: around(original, guard, _ends)),
     )
 
 
-def _around(original: Any, told: Any, guard: Guard) -> Any:
-    def call(self: Any, *args: Any, **kwargs: Any) -> Any:
-        guard.quietly(told, self)
-        try:
-            return original(self, *args, **kwargs)
-        except Exception as error:
-            clean(error)
-            raise
-
-    return call
-
-
-def begins(loader: Any) -> None:
-    entry = _entry(loader)
+def _begins(_frame: FrameType, args: Any, _kwargs: Any) -> None:
+    entry = _entry(args[0])
     if entry is not None:
         entry.handed_on = True
 
 
-def ends(loader: Any) -> None:
-    entry = _entry(loader)
+def _ends(_frame: FrameType, args: Any, _kwargs: Any) -> None:
+    entry = _entry(args[0])
     cursor = entry.cursor if entry is not None else None
     if cursor is not None and cursor.exhausted and cursor.recorder is process.recorder:
         cursor.over(clock())

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import sys
-from types import ModuleType
+from types import FrameType, ModuleType
 from typing import Any
 
-from ..core.guard import Guard, Undo, clean, replace_everywhere
+from ..core.guard import Guard, Undo, around, replace_everywhere
 from ..format import Kind
 from ..frameworks import accelerate
 
@@ -24,16 +23,12 @@ def _prepare(original: Any, guard: Guard) -> Any:
     usual = original.__defaults__ or ()
     defaults = dict(zip(names[len(names) - len(usual) :], usual, strict=True))
 
-    def prepare_data_loader(*args: Any, **kwargs: Any) -> Any:
+    def begin(frame: FrameType, args: Any, kwargs: Any) -> accelerate.Preparing | None:
         given = {**defaults, **dict(zip(names, args, strict=False)), **kwargs}
-        begun = guard.result(accelerate.begin, given.get(names[0]), given, sys._getframe(1))
-        try:
-            prepared = original(*args, **kwargs)
-        except Exception as error:
-            clean(error)
-            raise
-        if begun is not None:
-            guard.quietly(begun.done, prepared)
-        return prepared
+        return accelerate.begin(given.get(names[0]), given, frame)
 
-    return prepare_data_loader
+    return around(original, guard, begin, measure=_done)
+
+
+def _done(begun: accelerate.Preparing, _args: Any, _kwargs: Any, prepared: Any) -> None:
+    begun.done(prepared)

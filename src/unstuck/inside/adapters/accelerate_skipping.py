@@ -5,10 +5,10 @@ Of a map-style dataset only their indices are drawn, which takes no time worth a
 
 from __future__ import annotations
 
-from types import ModuleType
+from types import FrameType, ModuleType
 from typing import Any
 
-from ..core.guard import Guard, Undo, clean, replace
+from ..core.guard import Guard, Undo, around, replace
 from ..core.objects import attributes_of
 from ..format import Kind
 from ..frameworks.accelerate import base_of
@@ -23,22 +23,11 @@ DISPATCHER = "DataLoaderDispatcher"
 
 def install(module: ModuleType, guard: Guard) -> Undo:
     """Every one of its loaders calls `begin` once, before the first batch of a pass."""
-    return replace(module.DataLoaderStateMixin, "begin", lambda original: _begin(original, guard))
+    return replace(module.DataLoaderStateMixin, "begin", lambda original: around(original, guard, _look_at))
 
 
-def _begin(original: Any, guard: Guard) -> Any:
-    def begin(self: Any, *args: Any, **kwargs: Any) -> Any:
-        guard.quietly(_look_at, self)
-        try:
-            return original(self, *args, **kwargs)
-        except Exception as error:
-            clean(error)
-            raise
-
-    return begin
-
-
-def _look_at(loader: Any) -> None:
+def _look_at(_frame: FrameType, args: Any, _kwargs: Any) -> None:
+    loader = args[0]
     own, base = attributes_of(loader), base_of(loader)
     entry = entry_of(base) if "dataset" in attributes_of(base) else None
     if entry is None or entry.recorder is None:

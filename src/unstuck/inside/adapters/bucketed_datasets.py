@@ -7,10 +7,10 @@ they are torch datasets: a class is looked at when it is written, and its method
 from __future__ import annotations
 
 from functools import partial
-from types import FunctionType, ModuleType
+from types import FrameType, FunctionType, ModuleType
 from typing import Any
 
-from ..core.guard import Guard, Undo, clean, replace
+from ..core.guard import Guard, Undo, after, clean, replace
 from ..core.recorder import clock
 from ..format import Kind
 from ..loading import buckets
@@ -26,7 +26,11 @@ def install(module: ModuleType, guard: Guard) -> Undo:
     if made:
         dataset.__init_subclass__ = classmethod(_inherited(dataset))
     undone: list[Undo] = []
-    first = replace(dataset, "__init_subclass__", lambda original: _written(original, guard, undone))
+
+    def written(_frame: FrameType, args: Any, _kwargs: Any, _result: Any) -> None:
+        _dress(args[0], guard, undone)
+
+    first = replace(dataset, "__init_subclass__", lambda original: after(original, guard, written))
 
     def undo() -> None:
         first()
@@ -43,18 +47,6 @@ def _inherited(dataset: Any) -> Any:
 
     def __init_subclass__(cls: type[Any], /, **kwargs: Any) -> None:
         super(dataset, cls).__init_subclass__(**kwargs)
-
-    return __init_subclass__
-
-
-def _written(original: Any, guard: Guard, undone: list[Undo]) -> Any:
-    def __init_subclass__(cls: type[Any], /, **kwargs: Any) -> None:
-        try:
-            original(cls, **kwargs)
-        except Exception as error:
-            clean(error)
-            raise
-        guard.quietly(_dress, cls, guard, undone)
 
     return __init_subclass__
 

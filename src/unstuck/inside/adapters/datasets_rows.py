@@ -126,7 +126,7 @@ def _made(original: Any, guard: Guard) -> Any:
             raise
         finally:  # also after Ctrl-C
             if begun is not None:
-                calls.open = False
+                calls.open.discard(begun)
                 guard.quietly(begun.ends)
 
     return _new_dataset_with_indices

@@ -8,7 +8,7 @@ from types import FrameType, ModuleType
 from typing import Any
 
 from ..core.frames import variables
-from ..core.guard import Guard, Undo, clean, replace, together
+from ..core.guard import Guard, Undo, after, clean, replace, together
 from ..core.objects import ByIdentity, attributes_of
 from ..core.process import process
 from ..format import H_WORKER, H_WORKERS, Kind
@@ -40,28 +40,14 @@ STEPS = {
 def install(module: ModuleType, guard: Guard) -> Undo:
     """Both are plain functions that the library's own generators call: nothing stands between them and who reads."""
     return together(
-        replace(module.IterableDataset, "_prepare_ex_iterable_for_iteration", lambda one: _prepare(one, guard)),
+        replace(module.IterableDataset, "_prepare_ex_iterable_for_iteration", lambda one: after(one, guard, _prepared)),
         replace(module, "_split_gen_kwargs", lambda one: _listed(one, guard)),
     )
 
 
-def _prepare(original: Any, guard: Guard) -> Any:
-    def _prepare_ex_iterable_for_iteration(self: Any, *args: Any, **kwargs: Any) -> Any:
-        try:
-            prepared = original(self, *args, **kwargs)
-        except Exception as error:
-            clean(error)
-            raise
-        if process.recorder is not None:
-            guard.quietly(_prepared, self, sys._getframe(1))
-        return prepared
-
-    return _prepare_ex_iterable_for_iteration
-
-
-def _prepared(dataset: Any, frame: FrameType) -> None:
+def _prepared(frame: FrameType, args: Any, _kwargs: Any, _result: Any) -> None:
     """By who asked for it: in a worker it is shared out among workers, elsewhere one process reads all of it."""
-    recorder, asked = process.recorder, frame.f_code.co_name
+    recorder, dataset, asked = process.recorder, args[0], frame.f_code.co_name
     if recorder is None or asked not in READING:
         return
     if asked != IN_WORKER:

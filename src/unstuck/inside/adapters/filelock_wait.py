@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
@@ -15,12 +16,14 @@ WAITING = "waiting for a lock file"
 
 
 def install(module: ModuleType, guard: Guard) -> Undo:
-    return replace(module.BaseFileLock, "acquire", lambda original: _acquire(original, guard))
+    return replace(module.BaseFileLock, "acquire", lambda original: waiting(original, _path, guard))
 
 
-def _acquire(original: Any, guard: Guard) -> Any:
-    def acquire(self: Any, *args: Any, **kwargs: Any) -> Any:
-        path = guard.result(_path, self)
+def waiting(original: Any, path_of: Callable[[Any], object], guard: Guard) -> Any:
+    """For every method that waits for a lock file."""
+
+    def wait(self: Any, *args: Any, **kwargs: Any) -> Any:
+        path = guard.result(path_of, self)
         try:
             with stage(WAITING, item=path):
                 return original(self, *args, **kwargs)
@@ -28,7 +31,7 @@ def _acquire(original: Any, guard: Guard) -> Any:
             clean(error)
             raise
 
-    return acquire
+    return wait
 
 
 def _path(lock: Any) -> str:

@@ -6,15 +6,13 @@ All of them end in `http.client.HTTPConnection`. The name tells method, host and
 from __future__ import annotations
 
 import functools
-import sys
 import threading
 import weakref
 from _thread import get_ident
-from collections.abc import Callable
 from types import FrameType, ModuleType
 from typing import Any
 
-from ..core.guard import Guard, Undo, clean, is_library, replace, together
+from ..core.guard import Guard, Undo, around, is_library, replace, together
 from ..core.process import process
 from ..core.recorder import clock
 from ..format import Kind
@@ -34,59 +32,34 @@ class Sent:
         self.by: weakref.ref[Any] | None = None
         self.begun: Open | None = None
 
-    def keep(self, connection: Any, begun: Open) -> None:
-        self.by, self.begun = weakref.ref(connection), begun
+    def keep(self, begun: Open, args: Any, _kwargs: Any, _result: Any) -> None:
+        self.by, self.begun = weakref.ref(args[0]), begun
         begun.recorder.board(calls.slot, Kind.CALL, begun.key, clock())
 
-    def of(self, connection: Any, _: FrameType) -> Open | None:
+    def of(self, _frame: FrameType, args: Any, _kwargs: Any) -> Open | None:
         """Goes on with it."""
         begun, by = self.begun, self.by
-        if begun is None or by is None or by() is not connection:
+        if begun is None or by is None or by() is not args[0]:
             return None
         self.by = self.begun = None
         if calls.open or begun.recorder is not process.recorder or get_ident() != threading.main_thread().ident:
             return None
-        calls.open = True
+        calls.open.add(begun)
         begun.recorder.board(calls.slot, Kind.CALL, begun.key, begun.start, 1)
         return begun
 
 
 def install(module: ModuleType, guard: Guard) -> Undo:
     connection = module.HTTPConnection
+    part = functools.partial(around, guard=guard, fail=Open.ends, leave=calls.open.discard)
     return together(  # the first connects, and sends the head and a body that is there already
-        replace(connection, "endheaders", lambda original: _part(original, _begin, sent.keep, guard)),
-        replace(connection, "getresponse", lambda original: _part(original, sent.of, _end, guard)),
+        replace(connection, "endheaders", functools.partial(part, begin=_begin, measure=sent.keep)),
+        replace(connection, "getresponse", functools.partial(part, begin=sent.of, end=Open.ends)),
     )
 
 
-def _part(original: Any, begins: Callable[..., Open | None], ends: Callable[..., None], guard: Guard) -> Any:
-    """One of the two calls that a request is made of."""
-
-    @functools.wraps(original)
-    def call(self: Any, *args: Any, **kwargs: Any) -> Any:
-        begun = guard.result(begins, self, sys._getframe(1))
-        try:
-            result = original(self, *args, **kwargs)
-        except Exception as error:
-            if begun is not None:
-                guard.quietly(begun.ends, error)
-            clean(error)
-            raise
-        finally:  # also after Ctrl-C
-            if begun is not None:
-                calls.open = False
-        if begun is not None:
-            guard.quietly(ends, self, begun)
-        return result
-
-    return call
-
-
-def _end(_: Any, begun: Open) -> None:
-    begun.ends()
-
-
-def _begin(connection: Any, frame: FrameType) -> Open | None:
+def _begin(frame: FrameType, args: Any, _kwargs: Any) -> Open | None:
+    connection = args[0]
     method = getattr(connection, "_method", None)
     if type(method) is not str or method == "CONNECT":
         return None

@@ -5,10 +5,10 @@ Where a logger of a library is used that has its own adapter, the value is told 
 
 from __future__ import annotations
 
-from types import ModuleType
+from types import FrameType, ModuleType
 from typing import Any
 
-from ..core.guard import Guard, Undo, clean, replace
+from ..core.guard import Guard, Undo, around, replace
 from ..core.objects import attributes_of
 from ..format import Kind
 from ..side_work.loggers import told_by_logger
@@ -23,22 +23,11 @@ TELL_THEMSELVES = ("TensorBoard", "Wandb", "MLFlow")
 
 def install(module: ModuleType, guard: Guard) -> Undo:
     connector = vars(module).get("_LoggerConnector") or module.LoggerConnector
-    return replace(connector, "log_metrics", lambda original: _log_metrics(original, guard))
+    return replace(connector, "log_metrics", lambda original: around(original, guard, _tell))
 
 
-def _log_metrics(original: Any, guard: Guard) -> Any:
-    def log_metrics(self: Any, metrics: Any, *args: Any, **kwargs: Any) -> Any:
-        guard.quietly(_tell, self, metrics)
-        try:
-            return original(self, metrics, *args, **kwargs)
-        except Exception as error:
-            clean(error)
-            raise
-
-    return log_metrics
-
-
-def _tell(connector: Any, metrics: Any) -> None:
+def _tell(_frame: FrameType, args: Any, kwargs: Any) -> None:
+    connector, metrics = args[0], args[1] if len(args) > 1 else kwargs.get("metrics")
     trainer = getattr(connector, "trainer", None)
     loggers = attributes_of(trainer).get("_loggers") or ()
     if type(metrics) is not dict or any(type(one).__name__.startswith(TELL_THEMSELVES) for one in loggers):

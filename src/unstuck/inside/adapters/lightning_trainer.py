@@ -7,11 +7,12 @@ A step costs nothing.
 
 from __future__ import annotations
 
-import sys
-from types import ModuleType
+import functools
+from collections.abc import Callable
+from types import FrameType, ModuleType
 from typing import Any
 
-from ..core.guard import Guard, Undo, clean, replace, together
+from ..core.guard import Guard, Undo, around, replace, together
 from ..format import Kind
 from ..frameworks.lightning import Window, combined, delivered, facts_of, progress_of, stage_of
 from ..frameworks.trainers import Run, begin_run, is_complete, is_through, takes_ahead
@@ -49,58 +50,37 @@ def install(module: ModuleType, guard: Guard) -> Undo:
 
 
 def _run_stage(original: Any, guard: Guard) -> Any:
-    def run_stage(self: Any, *args: Any, **kwargs: Any) -> Any:
-        guard.quietly(_begins, self, sys._getframe(1))
-        try:
-            return original(self, *args, **kwargs)
-        except Exception as error:
-            clean(error)
-            raise
-        finally:  # also after Ctrl-C
-            guard.quietly(_ends, self)
-
-    return run_stage
+    return around(original, guard, _begins, leave=guard.quietly)
 
 
 def _step(owner: Any, name: str, guard: Guard) -> Undo:
     """One function of a loop: what it means is told before and after, and its hooks are timed."""
-
-    def make(original: Any) -> Any:
-        def step(self: Any, *args: Any, **kwargs: Any) -> Any:
-            window = guard.result(_before, self, name, guard)
-            try:
-                return original(self, *args, **kwargs)
-            except Exception as error:
-                clean(error)
-                raise
-            finally:
-                if window is not None:
-                    guard.quietly(window.close)
-                guard.quietly(_after, self, name)
-
-        return step
-
-    return replace(owner, name, make)
+    begin = functools.partial(_before, name, guard)
+    return replace(owner, name, lambda original: around(original, guard, begin, leave=guard.quietly))
 
 
-def _begins(trainer: Any, frame: Any) -> None:
-    found = begin_run(facts_of(trainer), frame)
-    if found is not None:
-        _runs.append((trainer, found))
+def _begins(frame: FrameType, args: Any, _kwargs: Any) -> Callable[[], None] | None:
+    """How it is ended."""
+    trainer = args[0]
+    run = begin_run(facts_of(trainer), frame)
+    if run is None:
+        return None
+    _runs.append((trainer, run))
+    return functools.partial(_ends, run)
 
 
-def _ends(trainer: Any) -> None:
-    run = _run(trainer)
-    if run is not None:
-        _runs[:] = [one for one in _runs if one[1] is not run]
-        run.ends()
+def _ends(run: Run) -> None:
+    _runs[:] = [one for one in _runs if one[1] is not run]
+    run.ends()
 
 
 def _run(trainer: Any) -> Run | None:
     return next((run for owner, run in reversed(_runs) if owner is trainer), None)
 
 
-def _before(loop: Any, name: str, guard: Guard) -> Window | None:
+def _before(name: str, guard: Guard, _frame: FrameType, args: Any, _kwargs: Any) -> Callable[[], None] | None:
+    """How it is ended."""
+    loop = args[0]
     trainer = getattr(loop, "trainer", None)
     run = _run(trainer)
     if run is None:
@@ -108,15 +88,13 @@ def _before(loop: Any, name: str, guard: Guard) -> Window | None:
     tell = BEFORE.get((_is_fit(loop), name))
     if tell is not None:
         tell(run, trainer, loop)
-    return Window(trainer, guard) if name != "run" else None
+    return functools.partial(_ran, run, trainer, loop) if name == "run" else Window(trainer, guard).close
 
 
-def _after(loop: Any, name: str) -> None:
-    trainer = getattr(loop, "trainer", None)
-    run = _run(trainer)
-    if run is not None and name == "run" and _is_fit(loop):
+def _ran(run: Run, trainer: Any, loop: Any) -> None:
+    if _is_fit(loop):
         run.phase_ends("training")  # where there was nothing to train
-    elif run is not None and name == "run":
+    else:
         stage = PHASES.get(stage_of(trainer), "validation")
         run.phase_ends(stage)
         run.validations += stage == "validation"

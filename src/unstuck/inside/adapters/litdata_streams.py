@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import sys
 from types import FrameType, ModuleType
 from typing import Any
 
 from ..core.frames import variables
-from ..core.guard import Guard, Undo, clean, replace, together
+from ..core.guard import Guard, Undo, after, around, replace, together
 from ..core.objects import ByIdentity, attributes_of
 from ..core.process import process
 from ..format import Kind
@@ -23,25 +22,14 @@ SHUFFLES = ("NoShuffle", "FullShuffle", "WindowShuffle")
 def install(module: ModuleType, guard: Guard) -> Undo:
     if module.__name__.endswith("shuffle"):
         owners = [getattr(module, name) for name in SHUFFLES if hasattr(module, name)]
-        return together(*(replace(one, "__call__", lambda original: _chunk(original, guard)) for one in owners))
-    return replace(module.StreamingDataset, "__iter__", lambda original: _iterate(original, guard))
+        return together(*(replace(one, "__call__", lambda original: around(original, guard, _opens)) for one in owners))
+    return replace(module.StreamingDataset, "__iter__", lambda original: after(original, guard, _begin))
 
 
-def _iterate(original: Any, guard: Guard) -> Any:
-    def __iter__(self: Any) -> Any:
-        try:
-            iterator = original(self)
-        except Exception as error:
-            clean(error)
-            raise
-        if process.recorder is not None:
-            guard.quietly(_begin, self, sys._getframe(1))
-        return iterator
-
-    return __iter__
-
-
-def _begin(dataset: Any, frame: FrameType) -> None:
+def _begin(frame: FrameType, args: Any, _kwargs: Any, _iterator: Any) -> None:
+    if process.recorder is None:
+        return
+    dataset = args[0]
     own = attributes_of(dataset)
     ranks, workers = (attributes_of(own.get(name)).get("world_size") for name in ("distributed_env", "worker_env"))
     chunks = own.get("worker_chunks")
@@ -61,21 +49,10 @@ def _begin(dataset: Any, frame: FrameType) -> None:
         _parts.set(dataset, part)
 
 
-def _chunk(original: Any, guard: Guard) -> Any:
-    def __call__(self: Any, *args: Any, **kwargs: Any) -> Any:
-        if process.recorder is not None:
-            guard.quietly(_opens, sys._getframe(1))
-        try:
-            return original(self, *args, **kwargs)
-        except Exception as error:
-            clean(error)
-            raise
-
-    return __call__
-
-
-def _opens(frame: FrameType) -> None:
+def _opens(frame: FrameType, _args: Any, _kwargs: Any) -> None:
     """The dataset asks from inside of its `__next__`, where the one before is through."""
+    if process.recorder is None:
+        return
     dataset = variables(frame).get("self")
     part = _parts.get(dataset) if frame.f_code.co_name == "__next__" else None
     if part is None or part.recorder is not process.recorder:

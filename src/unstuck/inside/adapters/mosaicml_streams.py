@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from types import ModuleType
+from types import FrameType, ModuleType
 from typing import Any
 
-from ..core.guard import Guard, Undo, clean, replace, together
+from ..core.guard import Guard, Undo, after, around, replace, together
 from ..core.objects import ByIdentity, attributes_of
 from ..core.process import process
 from ..format import H_WORKERS, Kind
@@ -20,29 +20,16 @@ MANY = 100_000  # samples of one worker: a few milliseconds
 def install(module: ModuleType, guard: Guard) -> Undo:
     owner = module.StreamingDataset
     return together(
-        replace(owner, "_get_work", lambda original: _get_work(original, guard)),
-        replace(owner, "prepare_shard", lambda original: _prepare(original, guard)),
+        replace(owner, "_get_work", lambda original: after(original, guard, _shared_out)),
+        replace(owner, "prepare_shard", lambda original: around(original, guard, _opens, fail=_fails)),
     )
 
 
-def _get_work(original: Any, guard: Guard) -> Any:
-    """The samples of an epoch are shared out: asked once for each, by every worker."""
-
-    def call(self: Any, *args: Any, **kwargs: Any) -> Any:
-        try:
-            samples = original(self, *args, **kwargs)
-        except Exception as error:
-            clean(error)
-            raise
-        if process.recorder is not None:
-            guard.quietly(_begin, self, samples)
-        return samples
-
-    return call
-
-
-def _begin(dataset: Any, samples: Any) -> None:
-    recorder = process.recorder
+def _shared_out(_frame: FrameType, args: Any, _kwargs: Any, samples: Any) -> None:
+    """The samples of an epoch are: asked once for each, by every worker."""
+    recorder, dataset = process.recorder, args[0]
+    if recorder is None:
+        return
     own = attributes_of(dataset)
     shards, streams, world = own.get("shards"), own.get("streams"), attributes_of(own.get("_unique_worker_world"))
     first = attributes_of(streams[0]) if type(streams) is list and streams else {}
@@ -52,7 +39,7 @@ def _begin(dataset: Any, samples: Any) -> None:
         total=len(shards) if shards is not None else None,
         mine=_distinct(own.get("sample_offset_per_shard"), samples),
         ranks=world.get("num_ranks"),
-        workers=recorder.words[H_WORKERS] if recorder is not None else 0,
+        workers=recorder.words[H_WORKERS],
         splitter="streaming",
         steps=["files", *(["shuffle"] if own.get("shuffle") else [])],
     )
@@ -71,25 +58,9 @@ def _distinct(offsets: Any, samples: Any) -> int | None:
     return len(set(offsets.searchsorted(samples[samples >= 0], side="right").tolist()))  # -1 fills up the last batch
 
 
-def _prepare(original: Any, guard: Guard) -> Any:
+def _opens(_frame: FrameType, args: Any, kwargs: Any) -> Part | None:
     """Threads of the library ask for the shards to come, unless they are there already; mostly for the same again."""
-
-    def prepare_shard(self: Any, shard_id: int, *args: Any, **kwargs: Any) -> Any:
-        part = None
-        if process.recorder is not None:
-            part = guard.result(_opens, self, shard_id)
-        try:
-            return original(self, shard_id, *args, **kwargs)
-        except Exception as error:
-            if part is not None:
-                guard.quietly(part.fails, error, "open")
-            clean(error)
-            raise
-
-    return prepare_shard
-
-
-def _opens(dataset: Any, shard_id: int) -> Part | None:
+    dataset, shard_id = args[0], args[1] if len(args) > 1 else kwargs["shard_id"]
     part = _parts.get(dataset)
     if part is None or part.recorder is not process.recorder:
         return None
@@ -100,6 +71,10 @@ def _opens(dataset: Any, shard_id: int) -> Part | None:
     if name != part.path:
         part.opens(name)
     return part
+
+
+def _fails(part: Part, error: Exception) -> None:
+    part.fails(error, "open")
 
 
 _parts: ByIdentity[Part] = ByIdentity()

@@ -6,11 +6,10 @@ Events go through a queue of ten to a thread that writes them: where the disk ca
 from __future__ import annotations
 
 import functools
-import sys
-from types import ModuleType
+from types import FrameType, ModuleType
 from typing import Any
 
-from ..core.guard import Guard, Undo, clean, replace, together
+from ..core.guard import Guard, Undo, after, replace, together
 from ..format import Kind
 from ..side_work.calls import timed
 from ..side_work.loggers import set_up, told_by_logger
@@ -23,7 +22,7 @@ OTHERS = ("flush", "close")
 def install(module: ModuleType, guard: Guard) -> Undo:
     writer = module.SummaryWriter
     names = [name for name in vars(writer) if name.startswith("add_") or name in OTHERS]
-    made = replace(writer, "__init__", lambda original: _made(original, guard))
+    made = replace(writer, "__init__", lambda original: after(original, guard, _note))
     return together(made, *(_call(writer, name, guard) for name in names))
 
 
@@ -35,22 +34,10 @@ def _call(writer: type, name: str, guard: Guard) -> Undo:
     return replace(writer, name, make)
 
 
-def _made(original: Any, guard: Guard) -> Any:
-    @functools.wraps(original)
-    def init(self: Any, *args: Any, **kwargs: Any) -> None:
-        try:
-            original(self, *args, **kwargs)
-        except Exception as error:
-            clean(error)
-            raise
-        guard.quietly(_note, self)
-
-    return init
-
-
-def _note(writer: Any) -> None:
+def _note(frame: FrameType, args: Any, _kwargs: Any, _result: Any) -> None:
+    writer = args[0]
     folder = getattr(writer, "log_dir", None) or getattr(writer, "logdir", None)
-    set_up("tensorboard", {"folder": str(folder or "")}, sys._getframe(1))
+    set_up("tensorboard", {"folder": str(folder or "")}, frame)
 
 
 def _add_scalar(original: Any, guard: Guard) -> Any:

@@ -6,11 +6,12 @@ writing took.
 
 from __future__ import annotations
 
+import functools
 import sys
 from types import FrameType, ModuleType
 from typing import Any
 
-from ..core.guard import Guard, Undo, clean, replace_everywhere, together
+from ..core.guard import Guard, Undo, around, replace_everywhere, together
 from ..core.objects import attributes_of
 from ..core.recorder import clock
 from ..failures.collectives import Span, begin_span
@@ -33,41 +34,23 @@ def install(module: ModuleType, guard: Guard) -> Undo:
 def _make(name: str, guard: Guard) -> Any:
     def make(original: Any) -> Any:
         recorded = saves(original, _target, SAVED_TOGETHER, guard) if name == "save" else original
-
-        def call(*args: Any, **kwargs: Any) -> Any:
-            span = guard.result(_begin, name, sys._getframe(1), kwargs)
-            try:
-                result = recorded(*args, **kwargs)
-            except Exception as error:
-                if span is not None:
-                    guard.quietly(span.fails)
-                clean(error)
-                raise
-            if span is not None:
-                guard.quietly(span.ends)
-            return result
-
-        return call
+        return around(recorded, guard, functools.partial(_begin, name), end=Span.ends, fail=Span.fails)
 
     return make
 
 
 def _held(original: Any, guard: Guard) -> Any:
-    def async_save(*args: Any, **kwargs: Any) -> Any:
-        start = clock()
-        try:
-            result = original(*args, **kwargs)
-        except Exception as error:
-            clean(error)
-            raise
-        frame = sys._getframe(1)
-        guard.quietly(held, _target(frame, *args, **kwargs), start, SAVED_TOGETHER, frame)
-        return result
+    def begin(frame: FrameType, _args: Any, _kwargs: Any) -> tuple[FrameType, int]:
+        return frame, clock()
 
-    return async_save
+    def measure(begun: tuple[FrameType, int], args: Any, kwargs: Any, _result: Any) -> None:
+        frame, start = begun
+        held(_target(frame, *args, **kwargs), start, SAVED_TOGETHER, frame)
+
+    return around(original, guard, begin, measure=measure)
 
 
-def _begin(name: str, frame: FrameType, kwargs: dict[str, Any]) -> Span | None:
+def _begin(name: str, frame: FrameType, _args: Any, kwargs: dict[str, Any]) -> Span | None:
     """Where ranks do it together. In the background nobody waits in it."""
     distributed: Any = sys.modules.get("torch.distributed.distributed_c10d")
     alone = kwargs.get("no_dist") is True or distributed is None or not distributed.is_initialized()

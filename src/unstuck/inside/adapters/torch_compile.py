@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import functools
 import json
-from types import CodeType, ModuleType
+from collections.abc import Callable
+from types import CodeType, FrameType, ModuleType
 from typing import Any
 
-from ..core.guard import Guard, Undo, clean, replace, together
+from ..core.guard import Guard, Undo, after, around, replace, together
 from ..core.process import process
 from ..core.recorder import Recorder, clock
 from ..format import H_ROLE, ROLE_MAIN, Kind
@@ -46,30 +47,19 @@ def install(module: ModuleType, guard: Guard) -> Undo:
 
 
 def _compile(original: Any, guard: Guard) -> Any:
-    def _compile(*args: Any, **kwargs: Any) -> Any:
-        code = args[0] if args else kwargs.get("code")
-        start = guard.result(_begins)
-        try:
-            return original(*args, **kwargs)
-        except Exception as error:
-            clean(error)
-            raise
-        finally:  # also where it is given up, which is the rule when there is nothing to compile
-            if start is not None:
-                guard.quietly(_ends, code, start)
-
-    return _compile
+    """It ends also where it is given up, which is the rule when there is nothing to compile."""
+    return around(original, guard, _begins, leave=guard.quietly)
 
 
-def _begins() -> int | None:
-    """None when nothing records, in a worker, and inside another one."""
+def _begins(_frame: FrameType, args: Any, kwargs: Any) -> Callable[[], None] | None:
+    """How it is ended. None when nothing records, in a worker, and inside another one."""
     recorder = process.recorder
     if recorder is None or recorder.words[H_ROLE] != ROLE_MAIN or _now.depth:
         return None
     _now.limited, _now.depth = False, 1
     start = clock()
     recorder.board(recorder.board_slot(Kind.COMPILED), Kind.COMPILED, 0, start, 1)
-    return start
+    return functools.partial(_ends, args[0] if args else kwargs.get("code"), start)
 
 
 def _ends(code: object, start: int) -> None:
@@ -101,36 +91,19 @@ def _facts(recorder: Recorder, code: CodeType) -> int:
 
 
 def _reasons(original: Any, guard: Guard) -> Any:
-    def reasons(*args: Any, **kwargs: Any) -> Any:
-        try:
-            found = original(*args, **kwargs)
-        except Exception as error:
-            clean(error)
-            raise
-        guard.quietly(_keep_reasons, found, args[1] if len(args) > 1 else kwargs.get("frame"))
-        return found
-
-    return reasons
+    return after(original, guard, _keep_reasons)
 
 
-def _keep_reasons(found: object, frame: object) -> None:
+def _keep_reasons(_frame: FrameType, args: Any, kwargs: Any, found: object) -> None:
+    frame = args[1] if len(args) > 1 else kwargs.get("frame")
     _now.code, _now.reasons = getattr(frame, "f_code", None), found
 
 
 def _limits(original: Any, guard: Guard) -> Any:
-    def limits(*args: Any, **kwargs: Any) -> Any:
-        try:
-            found = original(*args, **kwargs)
-        except Exception as error:
-            clean(error)
-            raise
-        guard.quietly(_keep_limit, found)
-        return found
-
-    return limits
+    return after(original, guard, _keep_limit)
 
 
-def _keep_limit(found: object) -> None:
+def _keep_limit(_frame: FrameType, _args: Any, _kwargs: Any, found: object) -> None:
     exceeded = found[0] if isinstance(found, tuple) and found else found
     _now.limited = exceeded is True
     recorder = process.recorder

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import sys
-from types import ModuleType
+from collections.abc import Callable
+from types import FrameType, ModuleType
 from typing import Any
 
-from ..core.guard import Guard, Undo, clean, replace, together
+from ..core.guard import Guard, Undo, after, clean, replace, together
 from ..core.process import process
 from ..core.recorder import clock
 from ..format import Kind
@@ -34,8 +35,8 @@ def install(module: ModuleType, guard: Guard) -> Undo:
     loader, iterator = module.DataLoader, module._BaseDataLoaderIter
     iterator._unstuck = None  # what every iterator has until it is met; it stays, should a wrapper outlive its undo
     return together(
-        replace(loader, "__init__", lambda original: _init(original, guard)),
-        replace(loader, "__len__", lambda original: _len(original, guard)),
+        replace(loader, "__init__", lambda original: after(original, guard, _made)),
+        replace(loader, "__len__", lambda original: after(original, guard, _asked)),
         replace(loader, "__iter__", lambda original: iterate(original, guard)),
         replace(iterator, "__next__", lambda original: _next(original, guard)),
         replace(iterator, "_next_index", lambda original: _next_index(original, guard)),
@@ -43,43 +44,28 @@ def install(module: ModuleType, guard: Guard) -> Undo:
     )
 
 
-def _init(original: Any, guard: Guard) -> Any:
-    def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
-        try:
-            original(self, *args, **kwargs)
-        except Exception as error:
-            clean(error)
-            raise
-        guard.quietly(entry_of, self)
-
-    return __init__
+def _made(_frame: FrameType, args: Any, _kwargs: Any, _result: Any) -> None:
+    entry_of(args[0])
 
 
-def _len(original: Any, guard: Guard) -> Any:
-    def __len__(self: Any) -> int:
-        try:
-            length: int = original(self)
-        except Exception as error:
-            clean(error)
-            raise
-        guard.quietly(note_length, self, length)
-        return length
-
-    return __len__
+def _asked(_frame: FrameType, args: Any, _kwargs: Any, length: int) -> None:
+    note_length(args[0], length)
 
 
-def iterate(original: Any, guard: Guard) -> Any:
-    """For `__iter__` of every DataLoader class that has its own."""
+def iterate(
+    original: Any, guard: Guard, begins: Callable[..., None] = begin_pass, begun: Callable[..., None] = pass_begun
+) -> Any:
+    """For `__iter__` of every class of loaders that has its own."""
 
     def __iter__(self: Any) -> Any:
-        guard.quietly(begin_pass, self)
+        guard.quietly(begins, self)
         try:
             iterator = original(self)
         except Exception as error:
             guard.quietly(pass_failed, self, error)
             clean(error)
             raise
-        guard.quietly(pass_begun, self, iterator)
+        guard.quietly(begun, self, iterator)
         return iterator
 
     return __iter__

@@ -5,18 +5,18 @@ Its constructor waits for the other ranks, which compare their parameters in it.
 
 from __future__ import annotations
 
+import functools
 import json
-import sys
 from collections.abc import Iterator
 from types import FrameType, ModuleType
 from typing import Any
 
 from ..core.frames import user_line
-from ..core.guard import Guard, Undo, clean, replace
+from ..core.guard import Guard, Undo, around, replace
 from ..core.objects import attributes_of
 from ..core.process import process
 from ..core.recorder import clock
-from ..failures.collectives import begin_span
+from ..failures.collectives import Span, begin_span
 from ..format import ROLE_MAIN, Kind
 
 MODULES = ("torch.nn.parallel.distributed",)
@@ -27,25 +27,24 @@ WRAPPED = 8  # models: one that wraps them anew all the time must not fill the t
 
 
 def install(module: ModuleType, guard: Guard) -> Undo:
-    return replace(module.DistributedDataParallel, "__init__", lambda original: _init(original, guard))
+    make = functools.partial(around, guard=guard, begin=_begin, measure=_made, fail=_failed)
+    return replace(module.DistributedDataParallel, "__init__", make)
 
 
-def _init(original: Any, guard: Guard) -> Any:
-    def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
-        frame, start = sys._getframe(1), clock()
-        span = guard.result(begin_span, NAME, frame)
-        try:
-            original(self, *args, **kwargs)
-        except Exception as error:
-            if span is not None:
-                guard.quietly(span.fails)
-            clean(error)
-            raise
-        if span is not None:
-            guard.quietly(span.ends)
-        guard.quietly(_wrapped, self, frame, start)
+def _begin(frame: FrameType, _args: Any, _kwargs: Any) -> tuple[Span, FrameType, int] | None:
+    start = clock()
+    span = begin_span(NAME, frame)
+    return None if span is None else (span, frame, start)
 
-    return __init__
+
+def _failed(begun: tuple[Span, FrameType, int], _: Exception) -> None:
+    begun[0].fails()
+
+
+def _made(begun: tuple[Span, FrameType, int], args: Any, _kwargs: Any, _result: Any) -> None:
+    span, frame, start = begun
+    span.ends()
+    _wrapped(args[0], frame, start)
 
 
 def _wrapped(model: Any, frame: FrameType, start: int) -> None:

@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import json
 import os
-import sys
 from types import FrameType, ModuleType
 from typing import Any
 
 from ..core import ranks
 from ..core.frames import user_line
-from ..core.guard import Guard, Undo, clean, replace_everywhere, together
+from ..core.guard import Guard, Undo, around, replace_everywhere, together
 from ..core.process import process
 from ..core.ranks import KEPT_VARIABLES
 from ..core.recorder import Recorder, clock
@@ -45,20 +44,10 @@ def _recorder() -> Recorder | None:
 
 
 def _init(original: Any, module: ModuleType, guard: Guard) -> Any:
-    def init_process_group(*args: Any, **kwargs: Any) -> Any:
-        begun = guard.result(_begins, sys._getframe(1), args, kwargs)
-        try:
-            result = original(*args, **kwargs)
-        except Exception as error:
-            if begun is not None:
-                guard.quietly(_ends, begun, FAILED)
-            clean(error)
-            raise
-        if begun is not None:
-            guard.quietly(_made, module, *begun)
-        return result
+    def end(begun: tuple[Recorder, dict[str, Any], int]) -> None:
+        _made(module, *begun)
 
-    return init_process_group
+    return around(original, guard, _begins, end=end, fail=_failed)
 
 
 def _begins(frame: FrameType, args: Any, kwargs: Any) -> tuple[Recorder, dict[str, Any], int] | None:
@@ -81,6 +70,10 @@ def _begins(frame: FrameType, args: Any, kwargs: Any) -> tuple[Recorder, dict[st
     start = clock()
     recorder.note(Kind.GROUP, 0, start, 0, recorder.intern(json.dumps(facts, ensure_ascii=False)))
     return recorder, facts, start
+
+
+def _failed(begun: tuple[Recorder, dict[str, Any], int], _: Exception) -> None:
+    _ends(begun, FAILED)
 
 
 def _ends(begun: tuple[Recorder, dict[str, Any], int], how: int) -> None:

@@ -8,26 +8,18 @@ from __future__ import annotations
 from types import ModuleType
 from typing import Any
 
-from ..api import stage
-from ..core.guard import Guard, Undo, clean, replace
+from ..core.guard import Guard, Undo, replace
+from ..core.objects import attributes_of
 from ..format import Kind
+from .filelock_wait import waiting
 
 MODULES = ("torch.utils.file_baton",)
 OWES = (Kind.STAGE,)
-WAITING = "waiting for a lock file"
 
 
 def install(module: ModuleType, guard: Guard) -> Undo:
-    return replace(module.FileBaton, "wait", lambda original: _wait(original, guard))
+    return replace(module.FileBaton, "wait", lambda original: waiting(original, _path, guard))
 
 
-def _wait(original: Any, _: Guard) -> Any:
-    def wait(self: Any) -> None:
-        try:
-            with stage(WAITING, item=self.lock_file_path):
-                original(self)
-        except Exception as error:
-            clean(error)
-            raise
-
-    return wait
+def _path(baton: Any) -> object:
+    return attributes_of(baton).get("lock_file_path")

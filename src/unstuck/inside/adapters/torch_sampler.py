@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from types import ModuleType
+from types import FrameType, ModuleType
 from typing import Any
 
-from ..core.guard import Guard, Undo, clean, replace
+from ..core.guard import Guard, Undo, after, replace
 from ..format import Kind
 from ..loading.sampling import told_lengths
 
@@ -15,17 +15,8 @@ OWES = (Kind.LENGTH,)
 
 def install(module: ModuleType, guard: Guard) -> Undo:
     vars(module).setdefault("len", len)  # Python's own, so that there is something to replace
-    return replace(module, "len", lambda original: _len(original, guard))
+    return replace(module, "len", lambda original: after(original, guard, _counted))
 
 
-def _len(original: Any, guard: Guard) -> Any:
-    def counted(value: Any) -> int:
-        try:
-            length: int = original(value)
-        except Exception as error:
-            clean(error)
-            raise
-        guard.quietly(told_lengths.add, value, length)
-        return length
-
-    return counted
+def _counted(_frame: FrameType, args: Any, _kwargs: Any, length: int) -> None:
+    told_lengths.add(args[0], length)

@@ -8,19 +8,20 @@ from __future__ import annotations
 import sys
 import threading
 from collections.abc import Iterator
-from types import ModuleType
+from types import FrameType, ModuleType
 from typing import Any
 
 from .. import format as f
 from ..core.frames import user_line
-from ..core.guard import Guard, Undo, clean, replace, replace_everywhere, together
+from ..core.guard import Guard, Undo, after, around, clean, replace, replace_everywhere, together
 from ..core.objects import attributes_of
 from ..core.process import process
 from ..core.recorder import clock
 from ..format import Kind
 from ..loading.describe import type_name
 from ..loading.iterators import FIRST
-from ..loading.loaders import begin_pass, entry_of, making, note_resumed, pass_failed
+from ..loading.loaders import begin_pass, entry_of, making, note_resumed
+from .torch_dataloader import iterate
 
 MODULES = ("torchdata.nodes.loader", "torchdata.nodes._apply_udf")
 OWES = (Kind.LOADER, Kind.ITERATOR, Kind.WORKER, Kind.WAIT, Kind.FIRST_WAIT, Kind.BODY, Kind.PASS_END, Kind.RESUMED)
@@ -32,61 +33,27 @@ HOLDERS = ("source", "root", "sources", "source_nodes", "_it", "loader")  # what
 def install(module: ModuleType, guard: Guard) -> Undo:
     if module.__name__.endswith("_apply_udf"):
         # Under its own name everywhere: a worker that is spawned finds it by that.
-        return replace_everywhere(module, "_apply_udf", lambda original: _worker(original, guard))
+        return replace_everywhere(
+            module, "_apply_udf", lambda original: around(original, guard, _worker_begins, end=_worker_ends)
+        )
     iterator = module.LoaderIterator
     iterator._unstuck = None  # what every iterator has until it is met, as those of a DataLoader
     iterator._num_workers, iterator._workers = 0, ()
     return together(
-        replace(module.Loader, "__init__", lambda original: _init(original, guard)),
-        replace(module.Loader, "__iter__", lambda original: _iterate(original, guard)),
-        replace(module.Loader, "load_state_dict", lambda original: _load(original, guard)),
+        replace(module.Loader, "__init__", lambda original: after(original, guard, _made)),
+        replace(module.Loader, "__iter__", lambda original: iterate(original, guard, _begin, _begun)),
+        replace(module.Loader, "load_state_dict", lambda original: after(original, guard, _resumed)),
         replace(iterator, "next", lambda original: _next(original, guard)),
     )
 
 
-def _init(original: Any, guard: Guard) -> Any:
-    def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
-        try:
-            original(self, *args, **kwargs)
-        except Exception as error:
-            clean(error)
-            raise
-        guard.quietly(entry_of, self, _describe)
-
-    return __init__
+def _made(_frame: FrameType, args: Any, _kwargs: Any, _result: Any) -> None:
+    entry_of(args[0], _describe)
 
 
-def _load(original: Any, guard: Guard) -> Any:
-    def load_state_dict(self: Any, *args: Any, **kwargs: Any) -> Any:
-        try:
-            result = original(self, *args, **kwargs)
-        except Exception as error:
-            clean(error)
-            raise
-        guard.quietly(_resumed, self)
-        return result
-
-    return load_state_dict
-
-
-def _resumed(loader: Any) -> None:
-    entry_of(loader, _describe)
-    note_resumed(loader)
-
-
-def _iterate(original: Any, guard: Guard) -> Any:
-    def __iter__(self: Any) -> Any:
-        guard.quietly(_begin, self)
-        try:
-            iterator = original(self)
-        except Exception as error:
-            guard.quietly(pass_failed, self, error)
-            clean(error)
-            raise
-        guard.quietly(_begun, self, iterator)
-        return iterator
-
-    return __iter__
+def _resumed(_frame: FrameType, args: Any, _kwargs: Any, _result: Any) -> None:
+    entry_of(args[0], _describe)
+    note_resumed(args[0])
 
 
 def _begin(loader: Any) -> None:
@@ -142,31 +109,21 @@ def _next(original: Any, guard: Guard) -> Any:
     return next_item
 
 
-def _worker(original: Any, guard: Guard) -> Any:
+def _worker_begins(_frame: FrameType, args: Any, kwargs: Any) -> int | None:
     """A worker of a mapper: a process tells who it is; a thread is part of a process that has told."""
-
-    def _apply_udf(worker_id: int, *args: Any, **kwargs: Any) -> None:
-        is_process = guard.result(_is_process, worker_id)
-        try:
-            original(worker_id, *args, **kwargs)
-        except Exception as error:
-            clean(error)
-            raise
-        if is_process:
-            guard.quietly(process.ended, f.ENDED_LOOP)
-
-    return _apply_udf
-
-
-def _is_process(worker_id: int) -> bool:
     if threading.current_thread() is not threading.main_thread():
-        return False
+        return None
     recorder = process.recording(f.ROLE_WORKER)
     if recorder is None:
-        return False
+        return None
+    number: int = args[0] if args else kwargs["worker_id"]
     recorder.words[f.H_ROLE] = f.ROLE_WORKER
-    recorder.words[f.H_WORKER] = worker_id + 1
-    return True
+    recorder.words[f.H_WORKER] = number + 1
+    return number
+
+
+def _worker_ends(_: int) -> None:
+    process.ended(f.ENDED_LOOP)
 
 
 def _describe(loader: Any) -> dict[str, Any]:

@@ -6,11 +6,12 @@ and each callback is timed in them. A step costs nothing.
 
 from __future__ import annotations
 
-import sys
-from types import ModuleType
+import functools
+from collections.abc import Callable
+from types import FrameType, ModuleType
 from typing import Any
 
-from ..core.guard import Guard, Undo, clean, replace, together
+from ..core.guard import Guard, Undo, around, replace, together
 from ..format import Kind
 from ..frameworks.accelerate import base_of
 from ..frameworks.trainers import Run, begin_run, is_through
@@ -33,73 +34,37 @@ def install(module: ModuleType, guard: Guard) -> Undo:
     """What a version lacks is left out."""
     if module.__name__ == "transformers.trainer_callback":
         handler = module.CallbackHandler
-        logs = replace(handler, "on_log", lambda original: _log(original, guard))
+        logs = replace(handler, "on_log", lambda original: around(original, guard, _logged))
         return together(logs, *(_event(handler, name, guard) for name in RARE))
     return together(*(_call(module.Trainer, name, guard) for name in CALLS))
 
 
 def _call(trainer: Any, name: str, guard: Guard) -> Undo:
-    def make(original: Any) -> Any:
-        def call(self: Any, *args: Any, **kwargs: Any) -> Any:
-            run = guard.result(_begins, self, name, sys._getframe(1))
-            try:
-                return original(self, *args, **kwargs)
-            except Exception as error:
-                clean(error)
-                raise
-            finally:  # also after Ctrl-C
-                if run is not None:
-                    guard.quietly(_ends, self, run, name)
-
-        return call
-
-    return replace(trainer, name, make)
+    begin = functools.partial(_begins, name)
+    return replace(trainer, name, lambda original: around(original, guard, begin, leave=guard.quietly))
 
 
 def _event(handler: Any, name: str, guard: Guard) -> Undo:
-    def make(original: Any) -> Any:
-        def event(self: Any, *args: Any, **kwargs: Any) -> Any:
-            timed = guard.result(_event_begins, self, name, args, guard)
-            try:
-                return original(self, *args, **kwargs)
-            except Exception as error:
-                if timed is not None:
-                    guard.quietly(timed.fails, error)
-                clean(error)
-                raise
-            finally:
-                if timed is not None:
-                    guard.quietly(timed.close)
-
-        return event
-
-    return replace(handler, name, make)
+    begin, close = functools.partial(_event_begins, name, guard), functools.partial(_close, guard)
+    return replace(handler, name, lambda original: around(original, guard, begin, fail=Timed.fails, leave=close))
 
 
-def _log(original: Any, guard: Guard) -> Any:
-    def on_log(self: Any, *args: Any, **kwargs: Any) -> Any:
-        guard.quietly(_logged, self, args, kwargs)
-        try:
-            return original(self, *args, **kwargs)
-        except Exception as error:
-            clean(error)
-            raise
-
-    return on_log
+def _close(guard: Guard, timed: Timed) -> None:
+    guard.quietly(timed.close)
 
 
-def _begins(trainer: Any, name: str, frame: Any) -> Run | None:
-    """A validation inside of a training is a phase of that."""
-    around = _run(trainer)
-    if around is not None and name != "train":
-        around.phase(CALLS[name])
-        return around
-    run = begin_run(facts_of(trainer, name), frame)
-    if run is not None:
+def _begins(name: str, frame: FrameType, args: Any, _kwargs: Any) -> Callable[[], None] | None:
+    """How it is ended. A validation inside of a training is a phase of that."""
+    trainer = args[0]
+    run = _run(trainer)
+    if run is None or name == "train":
+        run = begin_run(facts_of(trainer, name), frame)
+        if run is None:
+            return None
         _runs.append((trainer, run))
-        if name != "train":
-            run.phase(CALLS[name])
-    return run
+    if name != "train":
+        run.phase(CALLS[name])
+    return functools.partial(_ends, trainer, run, name)
 
 
 def _ends(trainer: Any, run: Run, name: str) -> None:
@@ -117,20 +82,22 @@ def _run(trainer: Any) -> Run | None:
     return next((run for owner, run in reversed(_runs) if owner is trainer), None)
 
 
-def _event_begins(handler: Any, event: str, args: Any, guard: Guard) -> Timed:
+def _event_begins(event: str, guard: Guard, _frame: FrameType, args: Any, _kwargs: Any) -> Timed:
+    handler, *given = args
     run = next((run for trainer, run in reversed(_runs) if getattr(trainer, "callback_handler", None) is handler), None)
     if run is not None and event in EVENTS:
-        EVENTS[event](run, handler, args)
+        EVENTS[event](run, handler, given)
     return Timed(handler, event, guard)
 
 
-def _logged(handler: Any, args: Any, kwargs: Any) -> None:
+def _logged(_frame: FrameType, args: Any, kwargs: Any) -> None:
     """Values that are named like a loss; where a logger with an adapter of its own is used, that tells them."""
+    handler, *given = args
     callbacks = getattr(handler, "callbacks", None) or ()
     if any(type(one).__name__.startswith(TELL_THEMSELVES) for one in callbacks):
         return
-    logs = args[3] if len(args) > 3 else kwargs.get("logs")
-    step = getattr(args[1], "global_step", None) if len(args) > 1 else None
+    logs = given[3] if len(given) > 3 else kwargs.get("logs")
+    step = getattr(given[1], "global_step", None) if len(given) > 1 else None
     for name, value in list(logs.items()) if type(logs) is dict else ():
         told_by_logger(name, value, step)
 

@@ -9,10 +9,10 @@ import copy
 import sys
 from collections.abc import Iterable
 from itertools import chain
-from types import ModuleType
+from types import FrameType, ModuleType
 from typing import Any
 
-from ..core.guard import Guard, Undo, clean, replace, replace_everywhere, together
+from ..core.guard import Guard, Undo, around, clean, replace, replace_everywhere, together
 from ..core.objects import attributes_of
 from ..core.recorder import clock
 from ..format import Kind
@@ -27,7 +27,7 @@ def install(module: ModuleType, guard: Guard) -> Undo:
     if name == "pipeline":
         owner = module.DataPipeline
         return together(
-            replace(owner, "__init__", lambda original: _init(original, guard)),
+            replace(owner, "__init__", lambda original: around(original, guard, _made)),
             replace(owner, "iterator1", lambda original: _pass(original, guard)),
         )
     if name == "filters":
@@ -43,16 +43,8 @@ def install(module: ModuleType, guard: Guard) -> Undo:
     )
 
 
-def _init(original: Any, guard: Guard) -> Any:
-    def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
-        guard.quietly(made, self, sys._getframe(1))
-        try:
-            original(self, *args, **kwargs)
-        except Exception as error:
-            clean(error)
-            raise
-
-    return __init__
+def _made(frame: FrameType, args: Any, _kwargs: Any) -> None:
+    made(args[0], frame)
 
 
 def _pass(original: Any, guard: Guard) -> Any:

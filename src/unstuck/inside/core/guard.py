@@ -87,10 +87,14 @@ class Guard:
 
     def quietly(self, call: Callable[..., object], *args: object) -> None:
         """Run a step of our own that is not on a hot path."""
-        self.result(call, *args)
+        try:
+            call(*args)
+        except Exception as error:
+            if self.theirs(error):
+                raise
 
     def result(self, call: Callable[..., T], *args: object) -> T | None:
-        """The same, for what it gives; None if it failed."""
+        """As `quietly`, for what it gives; None if it failed."""
         try:
             return call(*args)
         except Exception as error:
@@ -100,13 +104,73 @@ class Guard:
 
 
 def quietly(call: Callable[..., object], *args: object) -> None:
-    """The same where no adapter can be undone."""
+    """As `Guard.quietly`, where no adapter can be undone."""
     try:
         call(*args)
     except Exception as error:
         if not is_ours(error):
             clean(error)
             raise
+
+
+def around(
+    original: Any,
+    guard: Guard,
+    begin: Callable[..., Any],
+    *,
+    end: Callable[[Any], object] | None = None,
+    measure: Callable[..., object] | None = None,
+    fail: Callable[[Any, Exception], object] | None = None,
+    leave: Callable[[Any], object] | None = None,
+) -> Any:
+    """The wrapper of a call that is recorded: what is begun before the call is ended after it, however that goes.
+
+    `begin(frame, args, kwargs)`, with the caller's frame, gives what was begun; if it gives None, no more happens.
+    After a call that returned come `end(begun)` and `measure(begun, args, kwargs, result)`, after one that an
+    `Exception` left `fail(begun, error)`. `leave(begun)` comes last, also after Ctrl-C; alone of them it is unguarded.
+    """
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        begun = guard.result(begin, sys._getframe(1), args, kwargs)
+        if begun is None:
+            try:
+                return original(*args, **kwargs)
+            except Exception as error:
+                clean(error)
+                raise
+        try:
+            result = original(*args, **kwargs)
+        except Exception as error:
+            if fail is not None:
+                guard.quietly(fail, begun, error)
+            clean(error)
+            raise
+        else:
+            if end is not None:
+                guard.quietly(end, begun)
+            if measure is not None:
+                guard.quietly(measure, begun, args, kwargs, result)
+            return result
+        finally:
+            if leave is not None:
+                leave(begun)
+
+    return call
+
+
+def after(original: Any, guard: Guard, tell: Callable[..., object]) -> Any:
+    """The wrapper of a call of which only that it returned is of interest: `tell(frame, args, kwargs, result)`."""
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        try:
+            result = original(*args, **kwargs)
+        except Exception as error:
+            clean(error)
+            raise
+        guard.quietly(tell, sys._getframe(1), args, kwargs, result)
+        return result
+
+    return call
 
 
 def replace(owner: Any, name: str, make: Callable[[Any], Any]) -> Undo:

@@ -8,6 +8,7 @@ means that somebody holds the interpreter's lock.
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import pickle
@@ -20,7 +21,7 @@ from typing import Any
 
 from .. import format as f
 from ..core.frames import in_words
-from ..core.guard import HERE, Guard, clean, is_library, quietly
+from ..core.guard import HERE, Guard, around, clean, is_library, quietly
 from ..core.process import process
 from ..core.recorder import Recorder, clock
 from ..format import APART, ROLE_MAIN, Kind
@@ -44,7 +45,7 @@ class Span:
         self.start = clock()
         recorder.board(self.slot, Kind.SPAN, self.key, self.start, 1)
 
-    def fails(self) -> None:
+    def fails(self, _: object = None) -> None:
         self.ends(failed=True)
 
     def ends(self, *, failed: bool = False) -> None:
@@ -57,7 +58,7 @@ class Span:
             recorder.cost(clock() - now)
 
 
-def begin_span(name: str, frame: FrameType | None) -> Span | None:
+def begin_span(name: str, frame: FrameType | None, _args: object = (), _kwargs: object = None) -> Span | None:
     """None when nothing records."""
     recorder = process.recording(ROLE_MAIN)
     return None if recorder is None else Span(recorder, name, frame)
@@ -65,21 +66,7 @@ def begin_span(name: str, frame: FrameType | None) -> Span | None:
 
 def spanned(original: Any, name: str, guard: Guard) -> Any:
     """A wrapper for a function that is one span."""
-
-    def call(*args: Any, **kwargs: Any) -> Any:
-        span = guard.result(begin_span, name, sys._getframe(1))
-        try:
-            result = original(*args, **kwargs)
-        except Exception as error:
-            if span is not None:
-                guard.quietly(span.fails)
-            clean(error)
-            raise
-        if span is not None:
-            guard.quietly(span.ends)
-        return result
-
-    return call
+    return around(original, guard, functools.partial(begin_span, name), end=Span.ends, fail=Span.fails)
 
 
 def spanned_generator(original: Any, name: str, guard: Guard) -> Any:

@@ -76,6 +76,23 @@ def timed_reader(original: Any, name: str, guard: Guard) -> Any:
     return call
 
 
+def noted_reader(original: Any, name: str, guard: Guard) -> Any:
+    """The same without the time: only its errors are noted."""
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        try:
+            result = original(*args, **kwargs)
+        except Exception as error:
+            guard.quietly(read_fails, name, target_of(args), error, sys._getframe(1))
+            clean(error)
+            raise
+        if failed_reads:
+            guard.quietly(read_succeeds, name, target_of(args))
+        return result
+
+    return call
+
+
 def _path(value: Any) -> str:
     """A path as the user wrote it. Only Python's own types are asked."""
     if type(value) is str:

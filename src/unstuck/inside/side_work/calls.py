@@ -17,7 +17,7 @@ from types import CodeType, FrameType
 from typing import Any
 
 from ..core.frames import in_words, user_frame
-from ..core.guard import Guard, clean
+from ..core.guard import Guard, around, clean
 from ..core.process import process
 from ..core.recorder import Recorder, clock
 from ..failures.exceptions import message_of
@@ -36,13 +36,14 @@ class Calls:
 
     def __init__(self) -> None:
         self.recorder: Recorder | None = None
-        self.open = False
+        self.open: set[Open] = set()  # one at the most; what leaves it by a method in C, no signal handler holds up
         self.slot = 0
         self.failures = 0
         self.known: dict[tuple[str, object, int], tuple[int, int]] = {}
 
     def begins_recording(self, recorder: Recorder) -> None:
-        self.recorder, self.open, self.failures, self.known = recorder, False, 0, {}
+        self.recorder, self.failures, self.known = recorder, 0, {}
+        self.open.clear()
         self.slot = recorder.board_slot(Kind.CALL)
 
     def key(self, recorder: Recorder, what: str, name: str, frame: FrameType | None) -> tuple[int, int]:
@@ -89,7 +90,7 @@ class Open:
         recorder.cost(clock() - now)
 
 
-def begin(what: str, name: str, frame: FrameType | None) -> Open | None:
+def begin(what: str, name: str, frame: FrameType | None, _args: object = (), _kwargs: object = None) -> Open | None:
     """None when nothing records, in another thread than the main one, in a worker, and inside another call."""
     recorder = process.recorder
     if recorder is None or get_ident() != threading.main_thread().ident or recorder.words[H_ROLE] != ROLE_MAIN:
@@ -99,34 +100,15 @@ def begin(what: str, name: str, frame: FrameType | None) -> Open | None:
     if calls.open:
         return None
     found = Open(recorder, *calls.key(recorder, what, name, frame))
-    calls.open = True
+    calls.open.add(found)
     return found
 
 
 def timed(original: Any, what: str, name: str, guard: Guard) -> Any:
     """A wrapper for a function that is one call."""
-
-    @functools.wraps(original)
-    def call(*args: Any, **kwargs: Any) -> Any:
-        begun = guard.result(begin, what, name, sys._getframe(1))
-        if begun is None:
-            try:
-                return original(*args, **kwargs)
-            except Exception as error:
-                clean(error)
-                raise
-        try:
-            result = original(*args, **kwargs)
-        except Exception as error:
-            guard.quietly(begun.ends, error)
-            clean(error)
-            raise
-        finally:  # also after Ctrl-C
-            calls.open = False
-        guard.quietly(begun.ends)
-        return result
-
-    return call
+    begins = functools.partial(begin, what, name)
+    call = around(original, guard, begins, end=Open.ends, fail=Open.ends, leave=calls.open.discard)
+    return functools.update_wrapper(call, original)
 
 
 class Burst:

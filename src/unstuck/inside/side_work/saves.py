@@ -17,7 +17,7 @@ from types import FrameType
 from typing import Any
 
 from ..core.frames import in_words
-from ..core.guard import Guard, clean
+from ..core.guard import Guard, around
 from ..core.objects import path_of
 from ..core.process import process
 from ..core.recorder import Recorder, clock
@@ -35,10 +35,10 @@ LONGEST = 500  # characters of a message
 class Save:
     """One that was begun."""
 
-    __slots__ = ("how", "line", "path", "recorder", "slot", "start", "step")
+    __slots__ = ("how", "is_over", "line", "path", "recorder", "slot", "start", "step")
 
     def __init__(self, recorder: Recorder, path: str, how: int, frame: FrameType | None) -> None:
-        self.recorder, self.path = recorder, path
+        self.recorder, self.path, self.is_over = recorder, path, False
         aside = get_ident() != threading.main_thread().ident
         self.how = how | SAVED_ASIDE if aside else how
         self.line = recorder.intern(in_words(frame)) if len(_counted) < NOTED else 0
@@ -67,6 +67,7 @@ class Save:
             recorder.total(recorder.total_slot(Kind.SAVE), now - self.start)
         self.leaves()
         recorder.cost(clock() - now)
+        self.is_over = True
 
     def fails(self, error: BaseException) -> None:
         recorder = self.recorder
@@ -79,6 +80,7 @@ class Save:
         recorder.note(Kind.SAVE_FAILED, path, self.start, now - self.start, facts, self.how, self.line)
         self.leaves()
         recorder.cost(clock() - now)
+        self.is_over = True
 
     def is_left(self, error: BaseException | None) -> None:
         """By what is no Exception: mostly somebody's wish to stop."""
@@ -114,31 +116,18 @@ def held(target: object, start: int, how: int, frame: FrameType | None) -> None:
 
 def saves(original: Any, target_of: Callable[..., object], how: int, guard: Guard) -> Any:
     """A wrapper for a function that saves what is known by `target_of` its arguments."""
-
-    @functools.wraps(original)
-    def save(*args: Any, **kwargs: Any) -> Any:
-        begun = guard.result(_begun, target_of, args, kwargs, how, sys._getframe(1))
-        try:
-            result = original(*args, **kwargs)
-        except Exception as error:
-            if begun is not None:
-                guard.quietly(begun.fails, error)
-                begun = None
-            clean(error)
-            raise
-        else:
-            if begun is not None:
-                guard.quietly(begun.ends)
-                begun = None
-            return result
-        finally:
-            if begun is not None:  # Ctrl-C, or the like; torch.distributed.checkpoint's own exception is no Exception
-                guard.quietly(begun.is_left, sys.exc_info()[1])
-
-    return save
+    begins, leaves = functools.partial(_begun, target_of, how), functools.partial(_left, guard)
+    save = around(original, guard, begins, end=Save.ends, fail=Save.fails, leave=leaves)
+    return functools.update_wrapper(save, original)
 
 
-def _begun(target_of: Callable[..., object], args: Any, kwargs: Any, how: int, frame: FrameType) -> Save | None:
+def _left(guard: Guard, save: Save) -> None:
+    """By Ctrl-C, or the like; torch.distributed.checkpoint's own exception is no Exception."""
+    if not save.is_over:
+        guard.quietly(save.is_left, sys.exc_info()[1])
+
+
+def _begun(target_of: Callable[..., object], how: int, frame: FrameType, args: Any, kwargs: Any) -> Save | None:
     target = target_of(frame, *args, **kwargs)
     return None if target is None else begin(target, how, frame)
 

@@ -20,11 +20,11 @@ from types import CodeType, FrameType
 from typing import Any
 
 from ..core.frames import user_frame
-from ..core.guard import Guard, clean
+from ..core.guard import Guard, around, clean
 from ..core.process import process
 from ..core.recorder import Recorder, clock
 from ..format import H_ROLE, ROLE_MAIN, Kind
-from ..loading.readers import failed_reads, read_fails, read_succeeds, target_of
+from ..loading.readers import noted_reader
 from .buffers import buffers
 
 APART = "\n"  # between kind, name, threads and the parts of the line
@@ -198,30 +198,12 @@ def leave(one: Open) -> None:
 
 def counted(original: Any, kind: str, name: str, guard: Guard, measure: Measure, threads: Any = None) -> Any:
     """A wrapper for a function that is one call. `threads(args, kwargs)`: how many it will use, and whether its own."""
-
-    @functools.wraps(original)
-    def call(*args: Any, **kwargs: Any) -> Any:
-        begun = guard.result(_begin, kind, name, sys._getframe(1), threads, args, kwargs)
-        try:
-            result = original(*args, **kwargs)
-        except Exception as error:
-            if kind == ROWS:
-                guard.quietly(read_fails, name, target_of(args), error, sys._getframe(1))
-            clean(error)
-            raise
-        finally:  # also after Ctrl-C
-            if begun is not None:
-                leave(begun)
-        if begun is not None:
-            guard.quietly(measure, begun, args, kwargs, result)
-        if failed_reads:
-            guard.quietly(read_succeeds, name, target_of(args))
-        return result
-
-    return call
+    begins = functools.partial(_begin, kind, name, threads)
+    inner = noted_reader(original, name, guard) if kind == ROWS else original
+    return functools.update_wrapper(around(inner, guard, begins, measure=measure, leave=leave), original)
 
 
-def _begin(kind: str, name: str, frame: FrameType, threads: Any, args: Any, kwargs: Any) -> Open | None:
+def _begin(kind: str, name: str, threads: Any, frame: FrameType, args: Any, kwargs: Any) -> Open | None:
     if process.recorder is None:
         return None
     return begin(kind, name, frame, *(threads(args, kwargs) if threads is not None else ()))
