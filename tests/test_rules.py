@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import combinations
 from pathlib import Path
 
 import msgspec
@@ -14,7 +15,7 @@ from unstuck.diagnose import report_on
 from unstuck.evidence import Evidence, Run
 from unstuck.evidence.basics import Timing
 from unstuck.rules.discovery import HEADINGS, all_rules, documentation
-from unstuck.rules.engine import judge, judge_one
+from unstuck.rules.engine import is_above, judge, judge_one
 
 HERE = Path(__file__).parent / "rules"
 RULES = sorted(all_rules())
@@ -70,6 +71,19 @@ def test_what_a_rule_outranks_or_yields_to_exists_and_does_not_contradict_itself
     assert above | below <= set(RULES) - {rule}
     assert not above & below
     assert not [name for name in above if rule in all_rules()[name].outranks]
+
+
+def test_of_two_rules_at_most_one_is_above_the_other():
+    rules = all_rules()
+    found = {name: {one.explains} for name, one in rules.items()}
+
+    both = [
+        (name, other)
+        for name, other in combinations(rules, 2)
+        if is_above(rules[name], rules[other], found) and is_above(rules[other], rules[name], found)
+    ]
+
+    assert both == []
 
 
 def test_precedence_is_said_by_levels_and_few_names():

@@ -93,17 +93,14 @@ def _with_worst_symptom(finding: Finding, all_of_them: list[Finding]) -> Finding
 def _above(name: str, found: Found) -> list[str]:
     """Rules that found something of which this rule's finding is a consequence."""
     rule, rules = all_rules()[name], all_rules()
-    return [other for other in sorted(found) if other != name and _is_above(rules[other], rule, found)]
+    return [other for other in sorted(found) if other != name and is_above(rules[other], rule, found)]
 
 
-def _is_above(higher: Rule, rule: Rule, found: Found) -> bool:
-    """By the word of either rule, or else by their levels."""
-    if _says_so(higher, rule):
-        return True
-    if _says_so(rule, higher):
-        return False
-    if _yields_to_its_kind(rule, higher):
-        return True
+def is_above(higher: Rule, rule: Rule, found: Found) -> bool:
+    """By the name of either rule, by what it explains, or else by their levels."""
+    for says in (_says_so, _yields_to_its_kind):
+        if says(higher, rule) or says(rule, higher):
+            return says(higher, rule)
     return higher.level > rule.level and _bears_on(higher, found[higher.name], rule, found[rule.name])
 
 
@@ -116,9 +113,11 @@ def _takes_over(higher: Rule, rule: Rule) -> bool:
     return rule.explains in higher.outranks and not any(isinstance(named, Symptom) for named in rule.outranks)
 
 
-def _yields_to_its_kind(rule: Rule, higher: Rule) -> bool:
-    """To all that explain a symptom, but for those who do so themselves."""
-    return higher.explains in rule.yields_to and not higher.fallback and not _yields_to_a_kind(higher)
+def _yields_to_its_kind(higher: Rule, rule: Rule) -> bool:
+    """To all that explain a symptom, but for those who do so themselves, and for echoes of what this rule explains."""
+    is_echo = higher.level is Level.ECHO and rule.level > Level.ECHO and rule.explains in ENDS
+    stands = not higher.fallback and not _yields_to_a_kind(higher) and not is_echo
+    return stands and higher.explains in rule.yields_to
 
 
 def _yields_to_a_kind(rule: Rule) -> bool:

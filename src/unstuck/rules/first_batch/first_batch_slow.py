@@ -49,7 +49,7 @@ SHORT = 100  # tokens: documents below that are short
     certainty=Certainty.CERTAIN,
     needs=("recording",),
     level=Level.ECHO,
-    yields_to=(Symptom.CRASHED, Symptom.STUCK, "epoch-boundary-gap"),
+    yields_to=(Symptom.CRASHED, Symptom.STUCK),
 )
 def check(case: Case) -> Iterator[Finding]:
     for main in case.mains:
