@@ -7,7 +7,7 @@ import msgspec
 from .evidence import Evidence
 from .evidence.basics import Place, Slowest
 from .evidence.data import Data, Fault
-from .evidence.finding import Finding
+from .evidence.finding import Finding, Symptom
 from .evidence.process import Step
 from .evidence.trial import Trial
 from .wording.texts import every_text
@@ -155,6 +155,12 @@ class Training(msgspec.Struct, frozen=True):
     workers: int
     doing: list[str]
     folder: str = ""
+
+
+def root_of(findings: list[Finding]) -> Finding | None:
+    """What a recording says about why a trial failed. That it was slow does not explain it."""
+    bad = (Symptom.CRASHED.value, Symptom.STUCK.value)
+    return next((one for one in findings if one.role == "root" and one.symptom in bad), None)
 
 
 def encoded(report: Report) -> bytes:

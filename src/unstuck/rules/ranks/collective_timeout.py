@@ -28,12 +28,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ...analysis.case import Case
-from ...analysis.rank_waits import Absent, Wait, timed_out
 from ...analysis.ranks import listed
 from ...evidence.finding import Certainty, Finding, Remedy, Subject, Symptom
 from ...wording.settings import in_words_of
 from ...wording.text import duration, line, said, short, who
 from ..rule import Level, rule
+from ._waits import Absent, Wait, timed_out
 
 
 @rule(

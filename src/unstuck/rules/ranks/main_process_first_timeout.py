@@ -32,17 +32,17 @@ from typing import NamedTuple
 
 from ...analysis.case import Case
 from ...analysis.rank_deaths import BY_ITSELF, FINISHED, Death, deaths
-from ...analysis.rank_waits import timed_out
 from ...analysis.ranks import TOGETHER, listed
 from ...analysis.stacks import place, user_frame
 from ...analysis.standstill import main_stack
-from ...analysis.work import Work, work
 from ...evidence.basics import Place
 from ...evidence.distributed import Span
 from ...evidence.finding import Certainty, Finding, Remedy, Subject, Symptom
 from ...evidence.process import Process
 from ...wording.text import duration, line, many, said, short, size, who
 from ..rule import rule
+from ._waits import timed_out
+from ._work import Work, work
 
 BLOCKS = ("main_process_first", "local_main_process_first")
 ACCELERATE = (*BLOCKS, "wait_for_everyone", "gather_for_metrics")

@@ -26,13 +26,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ...analysis.case import Case
-from ...analysis.rank_waits import HERE, Meeting, addresses, died_early, gave_up, nodes, waiting
 from ...analysis.ranks import listed
 from ...analysis.stacks import place, user_frame
 from ...evidence.finding import Certainty, Finding, Remedy, Subject, Symptom
 from ...wording.printable import quoted
 from ...wording.text import duration, ending, line, many, said, short
 from ..rule import rule
+from ._waits import HERE, Meeting, addresses, died_early, gave_up, nodes, waiting
 
 
 @rule(

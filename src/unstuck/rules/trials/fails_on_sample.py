@@ -27,13 +27,14 @@ from collections.abc import Iterator
 import msgspec
 
 from ...analysis.case import Case, is_users, user_line
-from ...analysis.trials import ended_words, loader_of, root_of, symptom_of
 from ...evidence.finding import Certainty, Finding, Remedy, Subject, Symptom
 from ...evidence.process import Failure
 from ...evidence.trial import FAIL, Rung, Trial
+from ...report import root_of
 from ...wording.printable import quoted
 from ...wording.text import line, said, short
 from ..rule import Level, rule
+from ._rungs import ended_words, loader_of, symptom_of
 
 WITHOUT_WORKERS = ("sample", "samples", "collate", "no-workers")
 FILES = 4  # that are named

@@ -25,12 +25,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ...analysis.case import Case
-from ...analysis.trials import as_it_is, feeds, loader_of, sample_size
 from ...evidence.finding import Certainty, Finding, Remedy, Subject, Symptom
 from ...evidence.trial import COMPUTING, WORKERS, Differences, Measured, Trial
 from ...wording.printable import quoted
 from ...wording.text import duration, many, percent, short, size
 from ..rule import Level, rule
+from ._rungs import as_it_is, feeds, loader_of, sample_size
 
 HEAVY = 0.02  # seconds of a processor for a sample: decoding and augmenting a photograph takes 5 to 15 ms
 DENSE = 40e-9  # seconds for a byte: a large volume may take long and yet be read as fast as can be

@@ -28,12 +28,12 @@ import os
 from collections.abc import Iterator
 
 from ...analysis.case import Case
-from ...analysis.trials import as_it_is, feeds, loader_of
 from ...evidence.finding import Certainty, Finding, Remedy, Subject, Symptom
 from ...evidence.trial import STORAGE, Differences, Measured, Trial
 from ...wording.printable import quoted
 from ...wording.text import duration, many, percent, size
 from ..rule import Level, rule
+from ._rungs import as_it_is, feeds, loader_of
 
 WAIT = 0.01  # seconds a sample: below that, a few workers hide it
 RATE = 100 << 20  # bytes a second of waiting: what a single spinning disk gives; nobody calls more than that slow

@@ -26,11 +26,12 @@ from collections.abc import Iterator
 import msgspec
 
 from ...analysis.case import Case
-from ...analysis.trials import ended_words, loader_of, root_of, rung_named, symptom_of
 from ...evidence.finding import Certainty, Finding, Remedy, Subject, Symptom
 from ...evidence.trial import FAIL, IMPOSSIBLE, PASS, Rung, Trial
+from ...report import root_of
 from ...wording.text import many
 from ..rule import Level, rule
+from ._rungs import ended_words, loader_of, rung_named, symptom_of
 
 TRIED = ("one-worker", "workers")
 

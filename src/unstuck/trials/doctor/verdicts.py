@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from ...analysis.case import is_users, user_line
-from ...analysis.trials import root_of
 from ...evidence import Evidence
 from ...evidence.basics import Place
 from ...evidence.finding import Finding, Symptom
 from ...evidence.process import Failure, Process
 from ...evidence.trial import FAIL, PASS, SKIP, Rung
+from ...report import root_of
 from ...wording.text import duration, ending, many, said, short, size
 from ..attempt import Limits, Outcome
 from .ladder import TRIED_WORKERS, Step

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from ..evidence.finding import Finding, Symptom
-from ..evidence.loader import Loader
-from ..evidence.trial import Measured, Rung, Trial
-from ..wording.text import duration, ending, many, size
+from ...evidence.finding import Symptom
+from ...evidence.loader import Loader
+from ...evidence.trial import Measured, Rung, Trial
+from ...report import root_of
+from ...wording.text import duration, ending, many, size
 
 ALONE, AS_IT_IS = "0 workers", "as it is"  # of the benchmark
 HANGS = ("stall", "time")  # what ended a rung that did not get on
@@ -13,12 +14,6 @@ HANGS = ("stall", "time")  # what ended a rung that did not get on
 
 def rung_named(trial: Trial, name: str) -> Rung | None:
     return next((one for one in trial.rungs if one.name == name), None)
-
-
-def root_of(findings: list[Finding]) -> Finding | None:
-    """What a recording says about why a trial failed. That it was slow does not explain it."""
-    bad = (Symptom.CRASHED.value, Symptom.STUCK.value)
-    return next((one for one in findings if one.role == "root" and one.symptom in bad), None)
 
 
 def symptom_of(rung: Rung) -> str:

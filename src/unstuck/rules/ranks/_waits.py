@@ -5,17 +5,17 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from ..evidence import Exit
-from ..evidence.basics import Place
-from ..evidence.live import Seen, Stack
-from ..evidence.process import Process
-from ..wording.text import duration, short
-from .case import Case, once
-from .rank_deaths import ALONE, BY_ITSELF, FINISHED, GAVE_UP, PARTNER_GONE, Death, deaths, members
-from .ranks import Stand, elsewhere, stand
-from .stacks import meets, place, user_frame
-from .standstill import idles, main_stack, recorded, standing
-from .torch_errors import NOT_MET, TorchError, errors_of
+from ...analysis.case import Case, once
+from ...analysis.rank_deaths import ALONE, BY_ITSELF, FINISHED, GAVE_UP, PARTNER_GONE, Death, deaths, members
+from ...analysis.ranks import Stand, elsewhere, stand
+from ...analysis.stacks import meets, place, user_frame
+from ...analysis.standstill import idles, main_stack, recorded, standing
+from ...analysis.torch_errors import NOT_MET, TorchError, errors_of
+from ...evidence import Exit
+from ...evidence.basics import Place
+from ...evidence.live import Seen, Stack
+from ...evidence.process import Process
+from ...wording.text import duration, short
 
 # Which rank did not come to a collective in which others gave up waiting, and what it did instead.
 LATE = 0.5  # of the time-out: a rank that came so much later than the others is who they waited for

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from ..evidence import Memory
-from ..evidence.loader import LoaderState
-from ..evidence.process import Process
-from .case import Case
-from .progress import helped, moves_itself
-from .standstill import asleep, descendants, main_stack, moves
+from ...analysis.case import Case
+from ...analysis.progress import helped, moves_itself
+from ...analysis.standstill import asleep, descendants, main_stack, moves
+from ...evidence import Memory
+from ...evidence.loader import LoaderState
+from ...evidence.process import Process
 
 BUSY = 0.5  # of a processor, on average
 READ = 1 << 20  # bytes a second: somebody who reads that much gets on, however little he computes
