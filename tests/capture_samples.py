@@ -17,7 +17,7 @@ from pathlib import Path
 
 import msgspec
 
-from capture import HERE, replacements, words
+from capture import HERE, kept_text, replacements, words
 from unstuck.demo.scenarios import all_scenarios
 from unstuck.evidence import Evidence
 from unstuck.report import Report
@@ -31,7 +31,7 @@ def main() -> None:
     for name, file in ((RULE, "sampled"), (f"{RULE}-healthy", "sampled_clear")):
         with tempfile.TemporaryDirectory() as place, lasting(name, Path(place)) as pid:
             evidence = anonymous(sampled(pid), place)
-        (folder / f"{file}.json").write_bytes(msgspec.json.format(msgspec.json.encode(evidence), indent=1) + b"\n")
+        (folder / f"{file}.json").write_text(kept_text(msgspec.to_builtins(evidence)))
         if file == "sampled":
             (folder / "sampled.txt").write_text(words(RULE, evidence))
 
