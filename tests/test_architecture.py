@@ -20,7 +20,7 @@ VAGUE = {"utils", "common", "helpers", "base", "manager"}
 # Folders whose files are named after what they adapt, judge or read: these names are elsewhere, too, as they should be.
 PARALLEL = ("inside/adapters", "rules", "checking/formats")
 # Names that modules of several rooms have where that says nothing: whoever looks for one finds another. Only lower it.
-SHARED_NAMES = 53
+SHARED_NAMES = 23
 
 # Who may import whom: by folder, or file, directly below src/unstuck. A folder may always import itself.
 # "" is the package's own __init__, where the version stands. What EVERYBODY may import imports nothing of ours, but for

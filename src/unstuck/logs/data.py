@@ -124,7 +124,7 @@ class Sources:
         found = next((each for each in self._tail.board() if each.kind == Kind.SOURCE and each.key == key), None)
         if found is None or not found.c:
             return ""
-        return f"; of {found.c:,} texts looked at, {found.c - found.d:,} are usable"
+        return f"; by now {found.c - found.d:,} of {found.c:,} texts looked at are usable"
 
     def _round(self, one: Record, name: str) -> list[Line]:
         text = f"{name} was called {one.a:,} times without anything new: it goes round in circles"
