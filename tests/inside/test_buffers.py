@@ -128,7 +128,7 @@ import sys, types
 module = types.ModuleType("parts")
 module.__path__ = [sys.argv[1]]
 sys.modules["parts"] = module
-from parts.filling import fillings
+from parts.sources.buffers import fillings
 
 def packed(size):
     kept = []

@@ -208,7 +208,7 @@ requests.post(address, data=b"2", timeout=5)
     assert [one.timing.count for one in found.values()] == [3, 1]
     assert {name for name, _ in found} == {f"POST 127.0.0.1:{found_port(found)}"}
     assert all(one.timing.total >= 0.05 * one.timing.count for one in found.values())
-    assert b"secret" not in run.main.recording._bytes
+    assert b"secret" not in run.main.recording.path.read_bytes()
 
 
 def found_port(found: dict[tuple[str, int | None], Call]) -> str:

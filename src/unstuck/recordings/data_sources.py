@@ -11,8 +11,8 @@ from ..evidence.loader import Buckets, DataFile, Loader, Note, ShardError, Shard
 from ..inside import format as f
 from ..inside.format import SKIPPED_BITS, SKIPPED_BY_LOADER, Kind
 from ..wording.settings import ARGUMENTS
-from .decoder import LOADER_KINDS, Entry, less_one
-from .reader import Facts, place_in
+from .decoder import LOADER_KINDS, Entry, less_one, place_in
+from .reader import Facts
 
 OPENING = "ParquetFile"  # a call of this name opens a file and reads no row
 ROWS = "rows"

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from ..errors import UserError
+from ..evidence.basics import Place
 from ..inside import format as f
 from ..inside.format import Kind
 from ..safe_files import open_plain
@@ -314,3 +315,8 @@ def quantile(buckets: Sequence[int], share: float, longest: int) -> float:
         if count and seen >= wanted:
             return float(min(1.5 * 2 ** max(bits - 1, 0), longest)) / 1e9
     return 0.0
+
+
+def place_in(parts: Sequence[str]) -> Place | None:
+    """File, line and function as they stand in a string."""
+    return Place(parts[0], int(parts[1]), parts[2]) if len(parts) == 3 and parts[1].isdecimal() else None

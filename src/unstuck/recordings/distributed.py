@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -13,7 +13,10 @@ from ..evidence.distributed import Collective, Group, Loading, Prepared, Samplin
 from ..inside import format as f
 from ..inside.format import APART, Kind
 from ..safe_files import open_plain
-from .reader import Facts, place_in
+from .decoder import place_in
+
+if TYPE_CHECKING:  # it reads with numpy, and what a live process answers needs none
+    from .reader import Facts
 
 SPANS = 64  # the newest
 MADE, FAILED = 1, 2

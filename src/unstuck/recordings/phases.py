@@ -132,7 +132,7 @@ def _checkpoints(saved: list[Saved], others: list[Phase]) -> list[Phase]:
             continue
         begun = found.pop().at if found and _same(found[-1], one, others) else one.at
         number = max((other.number for other in others if other.at <= begun), default=0)
-        found.append(Phase(kind=CHECKPOINT, number=number, at=begun, ended=round(one.at + one.seconds, 3)))
+        found.append(Phase(kind=CHECKPOINT, number=number, at=begun, ended=round(one.at + one.seconds, 6)))
     return found
 
 

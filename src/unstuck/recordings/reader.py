@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..errors import UserError
-from ..evidence.basics import Place, Timing
+from ..evidence.basics import Timing
 from ..inside import format as f
 from ..safe_files import NotPlainError, open_plain
 from .decoder import (
@@ -150,7 +150,7 @@ class Facts:
         return round(self.recording.seconds(moment) - self.run_started, 3)
 
     def exactly(self, moment: int) -> float:
-        """For what is compared with the Flight Recorder's times: a short step takes less than a millisecond."""
+        """For what is compared with times of other sources: a short step or save takes less than a millisecond."""
         return round(self.recording.seconds(moment) - self.run_started, 6)
 
     def noted(self, kind: int, key: int | None = None) -> list[list[int]]:
@@ -176,11 +176,6 @@ def timing_of(count: int, total: int, longest: int, *buckets: int) -> Timing:
     """From nanoseconds."""
     p50, p95, p99 = (quantile(buckets, share, longest) for share in (0.50, 0.95, 0.99))
     return Timing(count=count, total=total / 1e9, longest=longest / 1e9, p50=p50, p95=p95, p99=p99)
-
-
-def place_in(parts: Sequence[str]) -> Place | None:
-    """File, line and function as they stand in a string."""
-    return Place(parts[0], int(parts[1]), parts[2]) if len(parts) == 3 and parts[1].isdecimal() else None
 
 
 def _in_order(records: Words) -> list[list[int]]:

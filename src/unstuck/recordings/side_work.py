@@ -12,8 +12,9 @@ from ..evidence.loader import COLLECTION, Call, Compiled, Logger
 from ..evidence.process import Saved, Saving
 from ..inside import format as f
 from ..inside.format import APART, GARBAGE, SAVED_ASIDE, SAVED_BITS, SAVED_HELD, SAVED_STEP, SAVERS, Kind
+from .decoder import place_in
 from .phases import passes
-from .reader import Facts, Recording, place_in
+from .reader import Facts, Recording
 
 LINE = (1 << SAVED_STEP) - 1  # above it, there may be a step
 LATER = 60.0  # seconds: writing in the background begins long before, or belongs to another save
@@ -162,7 +163,7 @@ def _saved(facts: Facts, row: list[int]) -> Saved:
     waits = holds_up(how)
     return Saved(
         path=facts.recording.string(row[f.R_KEY]),
-        at=facts.at(row[f.R_START]),
+        at=facts.exactly(row[f.R_START]),
         seconds=seconds if waits else 0.0,
         size=row[f.R_B] - 1 if row[f.R_B] else None,
         how=_how_saved(how),
@@ -179,7 +180,7 @@ def _save_failed(facts: Facts, row: list[int]) -> Saved:
     aside, seconds = bool(row[f.R_B] & SAVED_ASIDE), row[f.R_DURATION] / 1e9
     fields = {
         "path": facts.recording.string(row[f.R_KEY]),
-        "at": facts.at(row[f.R_START]),
+        "at": facts.exactly(row[f.R_START]),
         "seconds": 0.0 if aside else seconds,
         "how": _how_saved(row[f.R_B]),
         "background": aside,
