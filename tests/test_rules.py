@@ -14,6 +14,7 @@ from unstuck.analysis.loading import lasted
 from unstuck.diagnose import report_on
 from unstuck.evidence import Evidence, Run
 from unstuck.evidence.basics import Timing
+from unstuck.evidence.finding import Symptom
 from unstuck.rules.discovery import HEADINGS, all_rules, documentation
 from unstuck.rules.engine import is_above, judge, judge_one
 
@@ -84,6 +85,19 @@ def test_of_two_rules_at_most_one_is_above_the_other():
     ]
 
     assert both == []
+
+
+def test_an_end_that_is_only_predicted_is_behind_no_end_that_has_happened():
+    rules, killed = all_rules(), {"worker-oom-killed": {Symptom.CRASHED}, "uncaught-exception": {Symptom.CRASHED}}
+    predicted = {"bucket-remainder": {Symptom.WRONG}, "ddp-uneven-batches": {Symptom.WRONG}}
+
+    def above(name, other):
+        return is_above(rules[name], rules[other], killed | predicted)
+
+    assert [(name, other) for name in predicted for other in killed if above(name, other)] == []
+    assert [(name, other) for name in killed for other in predicted if above(name, other)] == []
+    assert above("bucket-remainder", "ddp-uneven-batches")
+    assert above("worker-oom-killed", "uncaught-exception")
 
 
 def test_precedence_is_said_by_levels_and_few_names():

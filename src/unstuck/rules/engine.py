@@ -64,7 +64,7 @@ def rank_findings(judgements: list[Judgement]) -> list[Finding]:
     findings = [finding for judgement in judgements for finding in judgement.findings]
     found: Found = {}
     for finding in findings:
-        found.setdefault(finding.rule, {rules[finding.rule].explains}).add(Symptom(finding.symptom))
+        found.setdefault(finding.rule, set()).add(Symptom(finding.symptom))
     ranked = []
     for finding in findings:
         above = [name for name in found if name == finding.because_of] + _above(finding.rule, found)
@@ -128,13 +128,18 @@ def _bears_on(higher: Rule, its: set[Symptom], rule: Rule, symptoms: set[Symptom
     """Whether a finding that shows as `its` can be behind one that shows as `symptoms`.
 
     What ended or stands does so because of something that ended or stands, or because of wrong data where that is the
-    proven cause. What is slow is so because of something slow; a broad word on it goes under when the run ended.
+    proven cause. What is slow is so because of something slow; a broad word on it goes under when the run ended. An end
+    that is only predicted shows as wrong: it is behind other predictions, and behind nothing that has happened.
     """
     if symptoms & ENDS:
-        return bool(its & ENDS) or (Symptom.WRONG in its and higher.level is Level.CAUSE)
+        return bool(its & ENDS) or (higher.explains is Symptom.WRONG and higher.level is Level.CAUSE)
     if Symptom.SLOW in symptoms:
         return Symptom.SLOW in its or (bool(its & ENDS) and rule.level < Level.SPECIFIC)
-    return False
+    return _is_predicted(higher, its) and _is_predicted(rule, symptoms)
+
+
+def _is_predicted(rule: Rule, symptoms: set[Symptom]) -> bool:
+    return rule.explains in ENDS and symptoms == {Symptom.WRONG}
 
 
 def _topmost(above: list[str], found: Found) -> str:
