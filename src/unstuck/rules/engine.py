@@ -131,11 +131,12 @@ def _bears_on(higher: Rule, its: set[Symptom], rule: Rule, symptoms: set[Symptom
     proven cause. What is slow is so because of something slow; a broad word on it goes under when the run ended. An end
     that is only predicted shows as wrong: it is behind other predictions, and behind nothing that has happened.
     """
+    of_wrong_data = higher.explains is Symptom.WRONG and higher.level is Level.CAUSE
     if symptoms & ENDS:
-        return bool(its & ENDS) or (higher.explains is Symptom.WRONG and higher.level is Level.CAUSE)
+        return bool(its & ENDS) or of_wrong_data
     if Symptom.SLOW in symptoms:
         return Symptom.SLOW in its or (bool(its & ENDS) and rule.level < Level.SPECIFIC)
-    return _is_predicted(higher, its) and _is_predicted(rule, symptoms)
+    return _is_predicted(rule, symptoms) and (_is_predicted(higher, its) or of_wrong_data)
 
 
 def _is_predicted(rule: Rule, symptoms: set[Symptom]) -> bool:
