@@ -5,7 +5,7 @@ RUN := .venv/bin/python -m
 # Hundreds of tests start an interpreter: each would compile every module again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test scenarios versions quick lint capture docs clean
+.PHONY: demo test scenarios versions quick lint capture docs pictures site clean
 
 demo: .venv/base  ## run a small broken training under unstuck and print the verdict
 	$(RUN) unstuck demo
@@ -27,8 +27,14 @@ lint: .venv/dev
 capture: .venv/dev  ## run the scenarios and write their evidence and words into tests/rules
 	.venv/bin/python tests/capture.py $(RULES)
 
-docs: .venv/dev  ## write docs/rules from the rules
-	$(RUN) unstuck.rules docs/rules
+docs: .venv/dev  ## write docs/rules and docs/errors.md from the rules
+	$(RUN) unstuck.rules docs
+
+pictures: .venv/dev  ## draw the verdicts in docs/pictures from kept evidence of real runs
+	.venv/bin/python tests/pictures.py
+
+site: .venv/dev  ## build the documentation as a site into site/, without a network
+	$(RUN) mkdocs build --strict
 
 versions: .venv/dev  ## a core of scenarios on other versions of Python and torch; gigabytes, and an hour and a half
 	.venv/bin/python benchmarks/versions.py --markdown docs/versions.md
@@ -50,4 +56,4 @@ versions: .venv/dev  ## a core of scenarios on other versions of Python and torc
 	touch $@
 
 clean:
-	rm -rf .venv unstuck-runs dist
+	rm -rf .venv unstuck-runs dist site

@@ -58,7 +58,7 @@ def test_lengths_that_differ_are_told_while_the_first_pass_goes_on():
     (found,) = findings(UNEVEN, known)
 
     assert found.symptom == "wrong"
-    assert "will be done while the rest waits" in found.cause
+    assert found.cause.startswith("The epoch will end in a deadlock: accelerate gave rank 1 only ")
     assert all_rules()[UNEVEN].predicts
 
 
@@ -158,8 +158,8 @@ def plain_barrier(process):
 def test_a_plain_barrier_gets_the_advice_for_a_plain_process_group():
     (found,) = findings(TIMEOUT, with_ranks(evidence(TIMEOUT), plain_barrier))
 
-    assert "waited for it in barrier" in found.cause
-    assert "init_process_group(…, timeout=datetime.timedelta(hours=1))" in found.remedy.text
+    assert found.cause.endswith("when rank 1 timed out in barrier after 5 s.")
+    assert "init_process_group(..., timeout=datetime.timedelta(hours=1))" in found.remedy.code[0]
 
 
 def test_a_rank_that_did_nothing_before_a_barrier_is_not_called_busy():
@@ -175,14 +175,14 @@ def test_a_rank_that_came_to_the_barrier_later_was_at_work():
 
     (found,) = findings(TIMEOUT, with_ranks(known, comes))
 
-    assert "rank 0 came there 2 s too late" in found.seen
+    assert "rank 0 reached it 2 s too late" in found.seen
 
 
 def test_a_rank_that_slept_inside_of_main_process_first_is_named_without_calling_it_busy():
     (found,) = findings(TIMEOUT, idle(evidence(TIMEOUT)))
 
-    assert found.cause.startswith("Rank 0 was still inside of main_process_first")
-    assert found.remedy.text.startswith("If what rank 0 does there is meant to take that long")
+    assert found.cause.startswith("Rank 0 was still inside main_process_first")
+    assert found.remedy.text.endswith("if rank 0 is meant to take that long there.")
 
 
 def test_a_rank_that_waited_in_a_collective_itself_is_not_who_the_others_waited_for():

@@ -20,7 +20,7 @@ def only_line(ended):
         (["why", "train.py", "--seconds", "5"], "--seconds samples a live run; name a pid"),
         (["why", "nowhere"], "nowhere does not exist; name a pid or a run folder"),
         (["explain", "worker-oom-kiled"], "did you mean worker-oom-killed?"),
-        (["demo", "no-such-scenario"], "`unstuck demo --list` shows them"),
+        (["demo", "no-such-scenario"], "`unstuck demo --list` lists them"),
     ],
 )
 def test_it_says_what_to_do(unstuck, words, says):
@@ -71,7 +71,7 @@ def test_a_file_that_is_no_report(unstuck, tmp_path):
     ended = unstuck("why", tmp_path / "notes.json")
 
     assert ended.returncode == 2
-    assert "is not a report of unstuck" in only_line(ended)
+    assert "is not an unstuck report" in only_line(ended)
 
 
 def test_help_names_every_command_and_costs_no_traceback(unstuck):

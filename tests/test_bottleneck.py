@@ -46,14 +46,14 @@ def test_a_loop_that_waits_for_batches_is_limited_by_data():
 
     assert found.answer == "data"
     assert "60 % of the loop waits for data" in found.text
-    assert found.seen == ["1.5 of 8 processors in use", "somebody waited for a disk 20 % of the time"]
+    assert found.seen == ["1.5 of 8 CPU cores in use", "a process waited for a disk 20 % of the time"]
 
 
 def test_a_loop_that_hardly_waits_is_limited_by_its_own_work_and_may_give_workers_back():
     found = judged(0.5, workers=8, worked=90.0)
 
     assert (found.answer, found.spare_workers) == ("compute", 5)
-    assert "5 of 8 workers could be given back" in found.text
+    assert "5 of 8 workers could be dropped" in found.text
 
 
 def test_workers_that_are_all_needed_are_kept():

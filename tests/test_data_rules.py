@@ -11,9 +11,9 @@ from unstuck.evidence.data import Asked, Data, DataFile, Fault, Group, Listed, M
 from unstuck.evidence.finding import Finding
 from unstuck.rules.engine import judge, rank_findings
 
-CUT = Fault("tar-cut-data", "it ends in the data of 26.jpg", at=9000, member="26.jpg", sample="26")
-BEHIND = Fault("tar-early-end", "zeros stand at byte 4,096", at=4096, lost=24)
-NO_END = Fault("tar-no-end", "nothing marks its end", at=9000)
+CUT = Fault("tar-cut-data", "the file ends inside 26.jpg", at=9000, member="26.jpg", sample="26")
+BEHIND = Fault("tar-early-end", "zeros at byte 4,096", at=4096, lost=24)
+NO_END = Fault("tar-no-end", "no end mark", at=9000)
 IMAGE = Fault("image", "7.jpg cannot be decoded", at=2048, member="7.jpg", sample="7", lost=1)
 ZEROS = Fault("zeros", "7.jpg has zeros", at=2100, member="7.jpg", sample="7", lost=1)
 
@@ -68,12 +68,9 @@ def test_archives_of_another_folder_do_not_say_whether_an_end_mark_is_usual():
 def test_what_stands_behind_the_place_is_counted_as_lost():
     (finding,) = found(checked(file("d/a.tar", BEHIND, samples=26)))
 
-    assert finding.symptom == "wrong"
-    assert (
-        "Readers take byte 4,096 of a.tar for its end: 24 of 50 samples are lost, and no reader says so."
-        in finding.cause
-    )
-    assert "ignore_zeros=True" in finding.remedy.text
+    assert finding.symptom == "bad data"
+    assert finding.cause == "a.tar is silently cut off by zeros at byte 4,096: 24 of 50 samples are never read."
+    assert finding.alternatives[0].code == ["archive = tarfile.open('d/a.tar', ignore_zeros=True)"]
 
 
 def test_what_a_cut_costs_is_taken_from_the_manifest():
@@ -82,13 +79,15 @@ def test_what_a_cut_costs_is_taken_from_the_manifest():
 
     (finding,) = found(checked(*files, manifest=manifest))
 
-    assert "30 of 40 samples are lost, going by the manifest." in finding.cause
+    assert finding.cause.endswith(": 30 of 40 samples are lost.")
+    assert finding.seen[-1] == "number of samples lost: from the manifest"
 
 
 def test_what_a_cut_costs_is_taken_from_siblings_that_are_all_alike():
     (finding,) = found(checked(*shards(6)[2:], file("d/s-001.tar", CUT, samples=11)))
 
-    assert "40 of 50 samples are lost, going by the other shards." in finding.cause
+    assert finding.cause.endswith(": about 40 of 50 samples are lost.")
+    assert finding.seen[-1] == "number of samples lost: estimated from the other shards"
 
 
 def test_siblings_that_vary_make_it_an_estimate():
@@ -96,13 +95,14 @@ def test_siblings_that_vary_make_it_an_estimate():
 
     (finding,) = found(checked(*others, file("d/s-001.tar", CUT, samples=11)))
 
-    assert "about 35 of 45 samples are lost, going by the middle of the other shards." in finding.cause
+    assert finding.cause.endswith(": about 35 of 45 samples are lost.")
+    assert finding.seen[-1] == "number of samples lost: estimated from the median of the other shards"
 
 
 def test_the_last_of_a_series_may_have_been_shorter_so_nothing_is_estimated():
     (finding,) = found(checked(*shards(6), file("d/s-006.tar", CUT, samples=11)))
 
-    assert finding.cause.endswith("and what stood behind it is lost.")
+    assert finding.cause.endswith(": what followed is lost, too.")
 
 
 def test_several_bad_files_are_one_finding_that_names_the_worst():
@@ -112,11 +112,12 @@ def test_several_bad_files_are_one_finding_that_names_the_worst():
 
     (finding,) = found(checked(*files))
 
-    assert finding.cause.startswith("x30.tar and 29 other archives are read as if they ended early: 465 of 735 samples")
+    assert finding.cause == "x30.tar and 29 other archives are silently truncated: 465 samples are never read."
     assert finding.subject is not None
     assert finding.subject.name == "d/x30.tar"
-    assert len(finding.seen) == 5
-    assert finding.seen[-1] == "the same in 26 more files: x26.tar, x25.tar, x24.tar, x23.tar, …"
+    assert len(finding.seen) == 7
+    assert finding.seen[4] == "the same in 26 more files: x26.tar, x25.tar, x24.tar, x23.tar, …"
+    assert finding.seen[-1] == "samples lost: 465 of 735"
 
 
 def test_a_file_with_more_faults_than_are_kept_says_how_many_there_are():
@@ -154,27 +155,30 @@ def test_a_manifest_that_disagrees_about_another_file_stays_a_root():
     files[4] = file("d/s-004.tar", samples=48)
     roots = [one for one in found(checked(*files, manifest=manifest)) if one.role == "root"]
     assert [one.rule for one in roots] == ["manifest-disagrees", "tar-truncated-silent"]
-    assert roots[0].cause == "s-004.tar is not as m.json says: it has 48 samples, the manifest 50."
+    assert roots[0].cause == "s-004.tar does not match m.json: it has 48 samples instead of 50."
 
 
 def test_an_empty_file_that_is_no_data_by_its_name_is_nothing():
-    empty = Fault("empty", "the file has no bytes at all")
+    empty = Fault("empty", "the file is empty (0 bytes)")
 
     assert names(checked(file("d/_SUCCESS", empty, format="", samples=None, size=0), *shards(3))) == []
     (finding,) = found(checked(file("d/a.parquet", empty, format="parquet", samples=None, size=0)))
-    assert (finding.rule, finding.symptom) == ("empty-file", "crashed")
+    assert (finding.rule, finding.symptom) == ("empty-file", "bad data")
+    assert finding.cause == "a.parquet is empty (0 bytes): reading raises an error."
     (finding,) = found(checked(file("d/a.jsonl", empty, format="jsonl", samples=None, size=0)))
-    assert (finding.rule, finding.symptom) == ("empty-file", "wrong")
+    assert (finding.rule, finding.symptom) == ("empty-file", "bad data")
+    assert finding.cause == "a.jsonl is empty (0 bytes): training silently gets nothing from there."
 
 
 def test_the_same_part_twice_in_a_row_is_an_error_of_webdataset_and_a_key_that_comes_back_is_not():
     row = Fault("tar-duplicate", "a has .txt twice", at=1, member="a.txt", sample="a", lost=1)
 
     (finding,) = found(checked(file("d/a.tar", row)))
-    assert finding.symptom == "crashed"
+    assert finding.symptom == "bad data"
+    assert finding.cause == "a.tar repeats a file name within one sample (first: a): webdataset raises ValueError."
     (finding,) = found(checked(file("d/a.tar", msgspec.structs.replace(row, member=""))))
-    assert finding.symptom == "wrong"
-    assert finding.cause == "a.tar has the key a a second time: training sees that sample twice."
+    assert finding.symptom == "bad data"
+    assert finding.cause == "a.tar contains the key a twice: that sample is trained on twice."
 
 
 def test_a_shard_under_two_names_is_told_and_content_that_is_the_same_everywhere_is_not():
@@ -185,9 +189,9 @@ def test_a_shard_under_two_names_is_told_and_content_that_is_the_same_everywhere
     assert names(checked(*alike)) == []
     (finding,) = found(checked(*others, file("d/copy.tar", alike="3", groups=keys)))
     assert finding.rule == "duplicate-keys"
-    assert finding.cause == "copy.tar is a copy of s-3.tar: 50 samples come twice."
+    assert finding.cause == "copy.tar is a copy of s-3.tar: 50 samples are in the data twice."
     (finding,) = found(checked(*others, file("val/s-3.tar", alike="3", groups=keys)))
-    assert finding.cause == "val/s-3.tar is a copy of d/s-3.tar: 50 samples come twice."
+    assert finding.cause == "val/s-3.tar is a copy of d/s-3.tar: 50 samples are in the data twice."
     named = file("d/copy.tar", alike="3", groups=[Group(["bin", "txt"], 50, "999", 0)])
     assert names(checked(*others, named)) == []
 
@@ -206,7 +210,11 @@ def test_parts_are_compared_over_all_archives_of_a_series_and_damaged_ones_do_no
     lacking = [Group(["jpg", "txt"], 48, "a", 0), Group(["jpg"], 2, "b", 512)]
 
     (finding,) = found(checked(*whole, file("d/5.tar", groups=lacking)))
-    assert finding.cause.startswith("2 of 250 samples in d lack .txt, which the other 248 have (in 5.tar)")
+    assert finding.cause == "2 of 250 samples in d have no .txt: code that asks for it raises."
+    assert finding.seen == [
+        "d/5.tar: 2 samples with only .jpg (first: b, at byte 512)",
+        "the other 248 samples have it",
+    ]
     assert names(checked(*whole, file("d/5.tar", CUT, groups=lacking))) == ["tar-truncated-loud"]
     assert names(checked(*whole, file("d/other.tar", groups=[Group(["mp3"], 5, "x", 0)]))) == []
 
@@ -216,7 +224,8 @@ def test_names_that_hold_control_characters_are_shown_and_pasted_without_doing_a
 
     (finding,) = found(checked(file(evil, BEHIND)))
 
-    lines = [finding.cause, *finding.seen, finding.remedy.text, *finding.remedy.commands]
+    remedies = [finding.remedy, *finding.alternatives]
+    lines = [finding.cause, *finding.seen, *(line for one in remedies for line in (one.text, *one.commands, *one.code))]
     assert all(line.isprintable() for line in lines)
     assert "unstuck check $'d/\\x1b[31m\\x0arm -rf.tar'" in finding.remedy.commands
 
@@ -224,7 +233,7 @@ def test_names_that_hold_control_characters_are_shown_and_pasted_without_doing_a
 def test_paths_in_commands_are_quoted():
     (finding,) = found(checked(file("d/a b's.tar", BEHIND), asked=Asked(["d/{0..9} x.tar"])))
 
-    assert finding.remedy.commands == [
+    assert [command for one in (finding.remedy, *finding.alternatives) for command in one.commands] == [
         "unstuck check 'd/a b'\"'\"'s.tar'",
         "unstuck check 'd/{0..9} x.tar' --quarantine bad-samples.txt",
     ]

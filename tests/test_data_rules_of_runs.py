@@ -12,6 +12,7 @@ from unstuck.diagnose import report_on
 from unstuck.evidence import Evidence
 from unstuck.evidence.data import Asked, Data, Fault, Group
 from unstuck.evidence.process import Process
+from unstuck.rules.engine import judge
 
 DAMAGE = {
     "tar-cut-data": "tar-truncated-loud",
@@ -26,6 +27,8 @@ DAMAGE = {
     "image": "corrupt-image-sample",
     "tar-apart": "tar-keys-not-adjacent",
 }
+
+DAMAGE_THAT_MAY_BE_QUIET = ("empty-file", "duplicate-keys", "zeroed-blocks")
 
 
 def run_that_failed_over(path: str, *faults: Fault) -> Evidence:
@@ -55,6 +58,36 @@ def test_an_exception_that_was_about_something_else_keeps_its_own_reason(kind, r
     assert [one.rule for one in findings if one.role == "root"] == ["worker-python-exception"]
 
 
+def test_the_finding_quotes_the_exception_of_the_worker_over_the_file():
+    findings = found(run_that_failed_over("/data/a.tar", CUT))
+
+    said = {one.rule: one.saw for one in findings}["tar-truncated-loud"]
+    assert said == "ValueError: buffer size must be a multiple of element size"
+
+
+@pytest.mark.parametrize(
+    ("kind", "member", "format_", "symptom"),
+    [
+        ("empty", "", "parquet", "crashed"),
+        ("empty", "", "jsonl", "wrong"),
+        ("tar-duplicate", "a.txt", "tar", "crashed"),
+        ("tar-duplicate", "", "tar", "wrong"),
+        ("zeros", "", "jsonl", "crashed"),
+        ("zeros", "7.jpg", "tar", "wrong"),
+    ],
+)
+def test_what_makes_a_reader_raise_is_a_crash_and_what_does_not_is_wrong(kind, member, format_, symptom):
+    run = run_that_failed_over("/data/a.tar", Fault(kind, "it is bad", at=1, member=member))
+    bad = msgspec.structs.replace(run.data.files[0], format=format_) if run.data else None
+    data = Data(Asked([]), [bad], of_run=True)
+
+    judged = judge(Case(msgspec.structs.replace(run, data=data)))
+
+    assert {one.symptom for each in judged for one in each.findings if one.rule in DAMAGE_THAT_MAY_BE_QUIET} == {
+        symptom
+    }
+
+
 def test_a_shard_of_a_run_without_an_end_mark_says_nothing_unless_another_has_one():
     alone = run_that_failed_over("/data/a.tar", NO_END)
     beside = Data(Asked([]), [*(alone.data.files if alone.data else []), file("/data/b.tar")], of_run=True)
@@ -77,13 +110,13 @@ def test_an_image_that_ended_a_run_is_one_finding_with_what_reading_its_file_sho
     run = evidence_of("corrupt-image-sample", "found")
     (told,) = [one for one in found(run) if one.rule == "corrupt-image-sample"]
     path = told.subject.name if told.subject is not None else ""
-    fault = Fault("cut", "it breaks off: nothing marks its end", at=700)
+    fault = Fault("cut", "it is truncated: it has no end marker", at=700)
 
     findings = found(msgspec.structs.replace(run, data=Data(Asked([]), [file(path, fault)], of_run=True)))
 
     roots = [one for one in findings if one.role == "root"]
     assert [one.rule for one in roots] == ["corrupt-image-sample"]
-    assert roots[0].seen[-1] == "in the file, byte 700: it breaks off: nothing marks its end"
+    assert roots[0].seen[-1] == "in the file, byte 700: it is truncated: it has no end marker"
 
 
 def test_files_of_a_run_are_not_compared_with_each_other():

@@ -30,8 +30,8 @@ def test_a_gap_in_a_series_is_told_with_the_names_of_what_is_missing():
     assert finding.cause.startswith("s-007.tar and 1 other file are missing from a series of 24 files")
     assert finding.seen == [
         "22 files from d/s-000.tar to s-023.tar",
-        "not there: d/s-007.tar",
-        "not there: d/s-008.tar",
+        "missing: d/s-007.tar",
+        "missing: d/s-008.tar",
     ]
 
 
@@ -58,7 +58,7 @@ def parts(*numbers: int, of: int = 20) -> list[DataFile]:
 def test_names_that_say_how_many_there_are_show_what_is_missing_at_the_end():
     (finding,) = found(checked(*parts(*range(18))))
 
-    assert "not there: d/part-00019-of-00020.parquet" in finding.seen
+    assert "missing: d/part-00019-of-00020.parquet" in finding.seen
     assert names(checked(*parts(0, 1, 2))) == ["shard-missing"]  # the whole folder was asked for
     assert names(checked(*parts(0, 1, 2), asked=Asked(["d/part-0000[0-2]*.parquet"]))) == []
     assert names(checked(*parts(*range(1, 21)))) == []  # counted from 1
@@ -68,7 +68,7 @@ def test_names_with_something_made_up_in_them_are_a_series_all_the_same():
     hub = [file(f"d/train-{i:05d}-of-00020-{i + 2:x}a3f5c7e91b2d4f6.parquet", format="parquet") for i in range(19)]
 
     (finding,) = found(checked(*hub))
-    assert finding.seen[-1] == "not there: d/train-00019-of-00020-*.parquet"
+    assert finding.seen[-1] == "missing: d/train-00019-of-00020-*.parquet"
 
 
 def test_a_check_that_was_interrupted_misses_nothing():
@@ -81,8 +81,9 @@ def test_a_check_that_was_interrupted_misses_nothing():
 def test_what_was_named_and_is_not_there_is_told():
     (finding,) = found(checked(*shards(3), absent=["e/x-1.tar", "e/x-2.tar"], asked=Asked(["d", "e/x-{1..2}.tar"])))
 
-    assert (finding.rule, finding.symptom) == ("shard-missing", "crashed")
-    assert finding.cause.startswith("2 files that were asked for are not there: x-1.tar (3 files are).")
+    assert (finding.rule, finding.symptom) == ("shard-missing", "bad data")
+    assert finding.cause.startswith("x-1.tar and 1 other file do not exist: training that names them raises")
+    assert finding.seen[-1] == "3 files of what was asked for exist"
 
 
 @pytest.mark.parametrize(
@@ -131,7 +132,7 @@ def test_the_odd_ones_out_are_told_with_what_differs():
     (finding,) = found(checked(*files, odd))
 
     assert finding.rule == "schemas-differ"
-    assert "in the columns: extra besides, label as string instead of integer." in finding.cause
+    assert finding.cause == "p-5.parquet has other columns: `extra` is extra, `label` is string, not integer."
     assert finding.subject is not None
     assert finding.subject.name == "d/p-5.parquet"
 
@@ -167,24 +168,25 @@ def test_of_json_lines_only_a_text_that_every_record_has_is_missed():
     assert names(checked(*usual, lines(5, text=100, title=40))) == []
     assert names(checked(*usual, lines(5, text=100, title=100, more=100))) == []
     (finding,) = found(checked(*usual, lines(5, content=100, title=100)))
-    assert (finding.rule, "in the columns: no text." in finding.cause) == ("schemas-differ", True)
+    assert (finding.rule, "has other columns: `text` is missing." in finding.cause) == ("schemas-differ", True)
 
 
 def test_a_manifest_is_compared_in_samples_then_content_then_size():
     entry = Listed("s-000.tar", size=1, samples=50)
 
     (finding,) = found(checked(file("d/s-000.tar"), manifest=Manifest("d/m.json", [entry])))
-    assert finding.cause == "s-000.tar is not as m.json says: it has 9,000 bytes, the manifest 1."
-    altered = file("d/s-000.tar", Fault("manifest", "a.jpg is not what the manifest has", at=512, lost=1))
+    assert finding.cause == "s-000.tar does not match m.json: it has 9,000 bytes instead of 1."
+    altered = file("d/s-000.tar", Fault("manifest", "a.jpg differs from the manifest", at=512, lost=1))
     (finding,) = found(checked(altered, manifest=Manifest("d/m.json", [entry])))
-    assert "it was altered: byte 512: a.jpg is not what the manifest has." in finding.cause
+    assert finding.cause == "s-000.tar does not match m.json: it was altered."
+    assert finding.seen == ["d/s-000.tar was altered: byte 512: a.jpg differs from the manifest"]
 
 
 def test_a_total_is_compared_where_all_that_is_listed_was_read():
     entries = [Listed(f"d/s-{i:03d}.tar") for i in range(4)]
 
     (finding,) = found(checked(*shards(4), manifest=Manifest("d/m.json", entries, samples=210)))
-    assert finding.cause == "m.json counts 210 samples, and 4 files have 200."
+    assert finding.cause == "m.json counts 210 samples, but its files have 200."
     assert names(checked(*shards(4), manifest=Manifest("d/m.json", entries, samples=200))) == []
     few = checked(*shards(3), manifest=Manifest("d/m.json", entries, samples=210), asked=Asked(["d/s-00[0-2].tar"]))
     assert names(few) == []
@@ -194,8 +196,8 @@ def test_what_a_manifest_lists_is_missed_where_its_folder_was_asked_for():
     manifest = Manifest("d/m.json", [Listed(f"d/s-{i:03d}.tar", samples=50) for i in range(4)])
 
     (finding,) = found(checked(*shards(3), manifest=manifest))
-    assert (finding.rule, finding.symptom) == ("manifest-disagrees", "crashed")
-    assert finding.cause == "s-003.tar is not as m.json says: it is not there."
+    assert (finding.rule, finding.symptom) == ("manifest-disagrees", "bad data")
+    assert finding.cause == "s-003.tar does not match m.json: it is missing."
     assert names(checked(*shards(3), manifest=manifest, asked=Asked(["d/s-00[0-2].tar"]))) == []
     (finding,) = found(checked(*shards(3), manifest=manifest, asked=Asked(["d/m.json"]), absent=["d/s-003.tar"]))
     assert finding.rule == "manifest-disagrees"
@@ -232,9 +234,9 @@ def test_row_groups_are_counted_against_ranks_by_the_file_that_has_most():
 
     (finding,) = found(checked(*files, asked=Asked(["d"], ranks=8)))
     assert finding.rule == "rank-without-row-groups"
-    assert "No file has more than 3 row groups, for 8 ranks" in finding.cause
-    assert "gives ranks 3 to 7 nothing" in finding.cause
-    assert "row_group_size=50" in finding.remedy.text
+    assert "Files have at most 3 row groups for 8 ranks" in finding.cause
+    assert "ranks 3 to 7 get nothing" in finding.cause
+    assert "row_group_size=50" in finding.remedy.code[0]
     assert names(checked(*files, asked=Asked(["d"], ranks=3))) == []
     assert names(checked(*files)) == []
 

@@ -60,12 +60,14 @@ def test_a_key_that_many_records_lack_is_optional_and_one_that_a_few_lack_is_not
 
 def test_a_null_is_said_to_crash_a_tokenizer_and_a_blank_to_be_lost():
     (finding,) = found(checked(part(0), part(1, nulls=2)))
-    assert finding.symptom == "crashed"
+    assert finding.symptom == "bad data"
     assert finding.cause == (
-        "2 of 200 documents in column text (1 %, in p-1.parquet) are null: a tokenizer raises on them."
+        "2 of 200 documents in column `text` are null, all in p-1.parquet: a tokenizer raises TypeError there."
     )
+    assert finding.seen[-1] == "that is 1 % of all documents"
     (finding,) = found(checked(part(0), part(1, blanks=60)))
-    assert finding.symptom == "wrong"
+    assert finding.symptom == "bad data"
+    assert finding.cause == "60 of 200 documents in column `text` are blank, all in p-1.parquet."
 
 
 @pytest.mark.parametrize(
@@ -83,7 +85,7 @@ def test_data_without_any_text_never_gives_a_batch(files, told):
     findings = [one for one in found(checked(*files)) if one.rule == "all-documents-blank"]
 
     assert bool(findings) == told
-    assert all(one.symptom == "stuck" and one.role == "root" for one in findings)
+    assert all(one.symptom == "bad data" and one.role == "root" for one in findings)
 
 
 @pytest.mark.parametrize(
@@ -99,5 +101,6 @@ def test_documents_are_short_below_a_hundred_tokens_if_a_batch_takes_many(mean, 
 def test_the_number_of_documents_is_said_to_be_an_estimate():
     (finding,) = found(checked(part(0, mean=200), asked=Asked(["d"], batch_tokens=65_537)))
 
-    assert "about 50 tokens each: a batch of 65,537 tokens takes about 1,311 documents" in finding.cause
-    assert finding.seen[1] == "200 characters are about 50 tokens, an estimate: 4 characters to a token"
+    assert finding.cause == "Documents average about 50 tokens, so each batch needs about 1,311 of them."
+    assert finding.seen[0] == "a batch has 65,537 tokens (--batch-tokens)"
+    assert finding.seen[2] == "200 characters are about 50 tokens, an estimate: 4 characters to a token"

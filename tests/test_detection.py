@@ -45,7 +45,7 @@ def told(measuring, name, *lines, state="stuck", rule=None, symptom="stuck", end
 
 
 def block(at, state, rule):
-    return (at, f"unstuck · {state} ────"), (at, "It hangs."), (at, f"{rule} · certain · train.py:1")
+    return (at, f"✗ {state}[{rule}]  It hangs."), (at, "  --> train.py:1  certain")
 
 
 def page(measuring, *trials):
@@ -72,7 +72,7 @@ def test_a_cause_that_is_told_late_misses_its_target(measuring):
 
 
 def test_a_hang_that_is_called_healthy_misses_its_target(measuring):
-    called = told(measuring, "worker-stopped", (30.0, "unstuck · healthy ────"), state="healthy", code=0)
+    called = told(measuring, "worker-stopped", (30.0, "✓ healthy  300 steps"), state="healthy", code=0)
 
     found = page(measuring, called)
 
@@ -92,7 +92,7 @@ def test_what_waits_for_a_server_has_a_patience_of_its_own(measuring):
 
 
 def test_an_alarm_on_a_healthy_run_misses_its_target(measuring):
-    quiet = told(measuring, "worker-stopped-healthy", (101.0, "unstuck · healthy ────"), state="healthy", code=0)
+    quiet = told(measuring, "worker-stopped-healthy", (101.0, "✓ healthy  300 steps"), state="healthy", code=0)
     alarm = told(measuring, "healthy-compute-bound", *block(20.0, "slow", "dataloader-bound"), state="slow",
                  rule="dataloader-bound", symptom="slow", code=0)  # fmt: skip
 

@@ -95,11 +95,24 @@ def test_an_innocent_path_is_left_alone(text: str) -> None:
 
 @pytest.mark.parametrize("name", sorted(all_rules()))
 def test_a_rule_page_is_what_the_rule_says_of_itself(name: str) -> None:
-    from unstuck.rules.__main__ import page
+    from unstuck.rules.pages import page
 
     written = RULE_PAGES / f"{name}.md"
     assert written.is_file(), "missing: `make docs` writes it"
     assert written.read_text() == page(all_rules()[name]), "out of date: `make docs` writes it anew"
+
+
+def test_the_list_of_errors_is_what_the_rules_say() -> None:
+    from unstuck.rules.pages import errors
+
+    assert (ROOT / "docs" / "errors.md").read_text() == errors(all_rules()), "out of date: `make docs` writes it anew"
+
+
+def test_the_pictures_show_what_the_views_show() -> None:
+    import pictures
+
+    kept = {name: (pictures.FOLDER / f"{name}.svg").read_text() for name in pictures.PICTURES}
+    assert kept == {name: pictures.picture(name) for name in pictures.PICTURES}, "out of date: `make pictures`"
 
 
 def test_no_page_is_left_of_a_rule_that_is_gone() -> None:

@@ -47,22 +47,22 @@ def test_two_ranks_on_one_gpu_are_named_with_the_device():
 
     assert finding.rule == "duplicate-gpu"
     assert finding.certainty == "certain"
-    assert finding.cause.startswith("Ranks 0 and 1 use the same GPU (CUDA device f000)")
-    assert 'torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))' in finding.remedy.text
+    assert finding.cause.startswith("The same GPU (CUDA device f000) is used by ranks 0 and 1;")
+    assert 'torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))' in finding.remedy.code[0]
 
 
 def test_numbers_within_a_process_group_are_not_taken_for_those_of_the_run():
     words = text("nccl/duplicate-gpu")
     (finding,) = roots(run_of(rank(1, words, group_of=5)))
 
-    assert finding.cause.startswith("Ranks 0 and 1 of a process group use the same GPU (CUDA device 10)")
+    assert finding.cause.startswith("The same GPU (CUDA device 10) is used by ranks 0 and 1 of a process group;")
     assert finding.rank == 5
 
 
 def test_ranks_that_name_different_others_share_one_gpu_together():
     (finding,) = roots(duplicates((0, 1), (1, 0), (2, 0), (3, 0)))
 
-    assert finding.cause.startswith("Ranks 0, 1, 2 and 3 use the same GPU")
+    assert finding.cause.startswith("The same GPU (CUDA device f000) is used by ranks 0, 1, 2 and 3;")
 
 
 def test_a_rank_that_lost_the_refused_ones_is_their_consequence():

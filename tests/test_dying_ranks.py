@@ -243,4 +243,4 @@ def test_ranks_that_cannot_meet_after_a_restart_are_told_what_the_first_attempt_
     last = rank(0, raised("RuntimeError", stale, where=Place("/project/train.py", 5, "main")), world=2)
     (first, *_) = report_on(run_of(last, rank(1, world=2), statuses={1: -15}, attempts=attempts(31))).findings
     assert (first.rule, first.where.line) == ("restart-loop", 31)
-    assert "1 of ValueError at train.py:31, and in 1 attempt the ranks did not meet" in first.cause
+    assert "1 with ValueError (train.py:31), and in 1 attempt the ranks could not connect" in first.cause

@@ -69,8 +69,10 @@ def test_a_first_batch_of_the_datasets_own_code_is_told_with_its_line() -> None:
     (found,) = report_on(trained(14.0, *[0.001] * 20, iterable=True)).findings
 
     assert found.rule == "first-batch-slow"
-    assert "took 14 s of the 16 s" in found.cause
-    assert "one sample, 14 s, at train.py:3 (Rows.__getitem__)" in found.cause
+    assert "the first batch took 14 s, later ones" in found.cause
+    assert "nearly all in one sample" in found.cause
+    assert "took 14 s of the 16 s since it was requested" in found.seen[0]
+    assert "one sample took 14 s in Rows.__getitem__ (train.py:3), most others 1 ms" in found.seen
 
 
 def test_one_sample_of_many_that_takes_long_once_is_no_warm_up() -> None:
@@ -131,7 +133,9 @@ def test_a_buffer_that_fills_says_when_it_will_be_full() -> None:
     (found,) = report_on(run_of(progress=told(500, 59.9), alive=True, ended=None)).findings
 
     assert (found.rule, found.symptom) == ("first-batch-slow", "slow")
-    assert "kept holds 500 of 1,000 tokens. It will be ready in about 49.9 s" in found.cause
+    assert "fills kept before the first batch: 50 % full, ready in about 49.9 s." in found.cause
+    assert "kept 500/1,000 tokens (50 %)" in " ".join(found.seen)
+    assert found.remedy.text == "Wait: the first batch is coming, in about 49.9 s"
     # and one that has not moved for long is none that fills
     assert roots(run_of(progress=told(500, 30.0), alive=True, ended=None)) == []
 
@@ -178,7 +182,7 @@ def test_a_generator_that_fills_its_buffer_is_slow_not_stuck_while_it_does(tmp_p
             report = wait_for(lambda target=target: judged(unstuck, target))
             (found,) = report["findings"]
             assert (report["state"], found["rule"]) == ("slow", "first-batch-slow")
-            assert "It will be ready in about" in found["cause"]
+            assert "full, ready in about" in found["cause"]
 
 
 @pytest.mark.scenario

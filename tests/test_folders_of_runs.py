@@ -82,7 +82,7 @@ def test_a_verdict_is_told_though_the_disk_is_full(tmp_path, train):
 
     assert ended.returncode == 1
     assert "old failure of the first command" in ended.stderr
-    assert "unstuck · crashed" in ended.stderr, ended.stderr
+    assert "✗ crashed[" in ended.stderr, ended.stderr
 
 
 def test_recordings_on_a_local_disk_are_found_when_all_of_ours_was_killed(tmp_path, train):

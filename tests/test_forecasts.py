@@ -101,7 +101,10 @@ def test_memory_of_its_own_that_comes_at_once_is_the_main_process_writing():
 
 @pytest.mark.parametrize(
     ("memory", "words", "certainty"),
-    [(4 << 30, "it would be killed.", "likely"), (14 << 30, "it would be killed once batches wait", "possible")],
+    [
+        (4 << 30, "would be OOM-killed: it needs", "likely"),
+        (14 << 30, "would be OOM-killed once batches queue up", "possible"),
+    ],
 )
 def test_a_loader_that_fits_while_its_loop_waits_for_data_is_not_said_to_be_killed_in_any_case(
     memory, words, certainty

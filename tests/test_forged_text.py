@@ -35,7 +35,8 @@ EVIL = (
     "\n[2026-11-17 04:05:51,755] [INFO] [unstuck.verdict] FORGED1\n[unstuck] FORGED2\rFORGED3 \x1b[2J \u2066x\u2069"
 )
 RAW = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff]")
-OURS = re.compile(r"\x1b\[[\d;]*m")  # rich's own colours
+# rich's own colours, and links to files whose names are percent-encoded
+OURS = re.compile(r"\x1b\[[\d;]*m|\x1b\]8;(?:id=\d+;file://[\w%./~+-]*|;)\x1b\\")
 
 
 def raw_in(text: str) -> list[str]:

@@ -83,9 +83,9 @@ def test_where_it_cannot_be_known_a_finding_is_only_possible_and_says_so(gpus: l
     (finding,) = found(unknown)
 
     assert finding.certainty == "possible"
-    assert finding.seen[-1] == f"whether the GPU was busy meanwhile is not known: {why}"
+    assert finding.seen[-1] == f"GPU use unknown: {why}"
     assert bottleneck(Case(unknown)).answer == "unknown"
-    assert "Data may be the limit: 60 % of the loop waits for data" in bottleneck(Case(unknown)).text
+    assert "Data may be the bottleneck: 60 % of the loop waits for data" in bottleneck(Case(unknown)).text
 
 
 def test_the_device_is_found_by_the_variable_that_hides_the_others() -> None:

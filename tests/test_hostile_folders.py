@@ -299,7 +299,7 @@ def test_a_report_with_bytes_that_are_no_text_is_one_line(tmp_path, capsys):
     code, out, err = said_of(capsys, "why", tmp_path / "report.json")
 
     assert (code, out, err.count("\n")) == (2, "", 1)
-    assert "is not a report of unstuck" in err
+    assert "is not an unstuck report" in err
 
 
 def test_a_source_file_that_is_a_fifo_or_a_device_is_not_opened(tmp_path):

@@ -14,7 +14,7 @@ from stuck import PRINTED, RANKS, TORCHRUN, TRAINING, needs_root, place_at, wait
 
 pytestmark = pytest.mark.scenario
 
-STUCK = "unstuck · stuck"
+STUCK = "✗ stuck["
 LOOK = ("py-spy", "unstuck.watching.stalls")
 OURS = "-m unstuck run"  # a folder may be called unstuck, too
 # The disk that the recordings lie on is full once the training has begun.
@@ -136,7 +136,7 @@ def test_a_watcher_that_is_out_of_descriptors_goes_on_watching(place):
     limits = resource.prlimit(watcher, resource.RLIMIT_NOFILE)
 
     resource.prlimit(watcher, resource.RLIMIT_NOFILE, (3, limits[1]))
-    place.told("it cannot be looked into (Too many open files)")
+    place.told("looking for the cause failed (Too many open files)")
     resource.prlimit(watcher, resource.RLIMIT_NOFILE, limits)
     place.let_go()
 

@@ -37,14 +37,14 @@ def causes(*loaders: Loader, steps: int = 25, until: float = 14.0, phases: tuple
 def test_a_prefetcher_that_is_made_in_every_step_takes_two_batches_of_each_iterator():
     (cause,) = causes(loader())
 
-    assert cause.startswith("Every step makes a new iterator of the DataLoader")
+    assert cause.startswith("Every step restarts 2 workers: each new iterator of DataLoader ")
     assert "dropped after 2 batches" in cause
 
 
 def test_a_batch_that_is_trained_on_several_times_does_not_hide_it():
     (cause,) = causes(loader(), steps=75)
 
-    assert cause.startswith("Every few steps make a new iterator")
+    assert cause.startswith("The loop restarts 2 workers every few steps: each new iterator of DataLoader ")
 
 
 def test_batches_that_are_accumulated_for_one_step_do_not_hide_it():

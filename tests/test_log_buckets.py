@@ -65,8 +65,8 @@ def test_the_set_up_of_an_epoch_has_its_own_tag(told):
 def test_a_loader_that_reads_buckets_is_told_with_what_is_left_over(told):
     assert told(Kind.BUCKETS, FACTS, b=3) == [
         "🔍 [BUCKETS] Pictures is read by loader 3",
-        "🔍 [DISTRIBUTED] - 7 batches, the same list on all of 2 processes: 3 each, remainder 1: one gets 4; "
-        "evened out (even_batches, DistributedSampler), 1 batch would be given out twice",
+        "🔍 [DISTRIBUTED] - 7 batches, the same list on all of 2 processes: 3 each, remainder 1: rank 0 gets 4; "
+        "with even_batches or DistributedSampler, 1 batch would be repeated",
     ]
     assert told(Kind.BUCKETS, {**FACTS, "batches": 8}, b=4)[1].endswith("4 each, nothing left over")
 
@@ -75,7 +75,7 @@ def test_a_note_stands_under_its_tag_and_one_about_buckets_is_told_as_such(told)
     assert told(Kind.NOTE, {"stage": 2, "lr": 0.1}, key="curriculum") == ["🔍 [curriculum] stage=2, lr=0.1"]
     assert told(Kind.NOTE, {"files": {"a": 1}}, key="BUCKETS") == []
     assert told(Kind.BUCKETS, {"told": True, "files": {"a": 5}, "count": 1, "batches": 2})[:2] == [
-        "🔍 [BUCKETS] the dataset, as the program says",
+        "🔍 [BUCKETS] the dataset, from unstuck.note",
         "🔍 [BUCKETS] - a: 5 files",
     ]
 

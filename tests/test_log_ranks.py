@@ -95,7 +95,7 @@ def test_a_barrier_that_fails_is_an_error(rank):
 def test_a_block_is_no_wait(rank):
     recorder, main = rank
     join = Barrier(recorder, "Join")
-    assert told(main, 1.5) == ["🔍 [DISTRIBUTED] rank 3 - Join at train.py:40: in it"]
+    assert told(main, 1.5) == ["🔍 [DISTRIBUTED] rank 3 - Join at train.py:40: entered"]
     join.ends(3.0)
     assert told(main, 4.0) == ["✅ [DISTRIBUTED] rank 3 - Join at train.py:40: left after 3 s"]
 
@@ -106,13 +106,13 @@ def test_the_process_group_is_told_when_it_is_asked_for_and_when_it_is_there(ran
     known = {"where": {"file": "/code/train.py", "line": 9, "function": "main"}, "address": "10.0.0.1:29500"}
     recorder.note(Kind.GROUP, 0, start, 0, recorder.intern(json.dumps(known | {"rank": 3, "world": 8})))
     assert told(main, 1.0) == [
-        "🔄 [DISTRIBUTED] rank 3 - process group at train.py:9: waiting for all ranks to come, 10.0.0.1:29500"
+        "🔄 [DISTRIBUTED] rank 3 - process group at train.py:9: waiting for all ranks, 10.0.0.1:29500"
     ]
     known |= {"backend": "gloo", "rank": 3, "world": 8, "timeout": 1800.0}
     recorder.note(Kind.GROUP, 0, start, 2 * SECOND, recorder.intern(json.dumps(known)), 1)
     assert told(main, 3.0) == [
         "✅ [DISTRIBUTED] rank 3 - process group at train.py:9: gloo, rank 3 of 8, 10.0.0.1:29500, "
-        "time-out 30 min 0 s, made in 2 s"
+        "timeout 30 min 0 s, made in 2 s"
     ]
 
 

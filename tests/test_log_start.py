@@ -102,5 +102,5 @@ def test_lines_about_samples_make_room_for_all_others() -> None:
     lines.append(Line(50.0, "INFO", "epoch", "the end"))
     assert [one.text for one in _few(lines, "[Rank 0]", 10)][-2:] == [
         "the end",
-        "[Rank 0] 41 lines are left out here: they came too fast",
+        "[Rank 0] 41 lines are dropped here: they came too fast",
     ]

@@ -56,11 +56,11 @@ def test_an_epoch_whose_validation_was_left_out_is_a_warning(told):
     (epoch,) = told({"epochs": 1, "validations": 0, "short": 1, "missed": 1, "delivered": 186})
     (over,) = told({"epochs": 1, "validations": 0}, lasted=61.0)
 
-    assert announced[1] == "🔍 [TRAINER] - 187 batches are announced for an epoch; it validates after batch 187"
+    assert announced[1] == "🔍 [TRAINER] - an epoch has 187 batches by len(); it validates after batch 187"
     assert epoch == (
         "WARNING",
-        "[TRAINER] epoch 0 is through, 186 of 187 announced batches, 0 validations so far: ⚠️ the batch at which it "
-        "validates never came, and no validation was made",
+        "[TRAINER] epoch 0 is through, 186 of 187 batches, 0 validations so far: ⚠️ validation skipped: the batch at "
+        "which it validates never came",
     )
     assert over[1] == "🔍 [TRAINER] Trainer.fit is over after 61 s: 1 epoch"
 
@@ -71,4 +71,4 @@ def test_an_epoch_that_went_well_is_a_plain_line(told):
 
     (epoch,) = told({"epochs": 2, "validations": 2, "short": 0, "missed": 0, "delivered": 20})
 
-    assert epoch == ("DEBUG", "[TRAINER] epoch 1 is through, 20 of 20 announced batches, 2 validations so far")
+    assert epoch == ("DEBUG", "[TRAINER] epoch 1 is through, 20 of 20 batches, 2 validations so far")

@@ -52,9 +52,9 @@ def test_a_call_of_a_hundred_milliseconds_in_every_step_is_told_with_its_price_f
 
     assert only.rule == "logger-in-hot-loop"
     assert only.where == LINE
-    assert "50 % of its time in wandb.log at train.py:30: 99.5 ms of every step" in only.cause
-    assert "200 x 99.5 ms = 19.9 s" in only.cause
-    assert only.remedy.commands == ["WANDB_MODE=disabled unstuck run -- python train.py"]
+    assert only.cause == "Logging takes 50 % of the loop: wandb.log costs 99.5 ms in every step."
+    assert any("200 x 99.5 ms = 19.9 s" in one for one in only.seen)
+    assert only.alternatives[-1].commands == ["WANDB_MODE=disabled unstuck run -- python train.py"]
 
 
 @pytest.mark.parametrize(
@@ -87,10 +87,10 @@ def test_what_is_left_aside_is_said_and_the_numbers_agree():
     main = Process("a", 10, 1, "main", loaders=[loader], calls=calls)
     (only,) = found(Evidence(Run("x"), [main]))
 
-    assert "spends 50 % of its time" in only.cause
-    assert "100 ms of every step" in only.cause
-    assert any("the longest call of each line, 5 s together" in one for one in only.seen)
-    assert "200 steps took 40 s, 100 ms each without that" in only.seen
+    assert "takes 50 % of the loop" in only.cause
+    assert "costs 100 ms in every step" in only.cause
+    assert any("the longest call of each line, 5 s together, is not counted" in one for one in only.seen)
+    assert "200 steps took 40 s, 100 ms each without these calls" in only.seen
 
 
 @pytest.mark.parametrize(
@@ -104,7 +104,7 @@ def test_how_often_is_never_so_seldom_that_no_curve_is_left(length, words):
     (only,) = found(Evidence(Run("x"), [Process("a", 10, 1, "main", loaders=[loader])]))
 
     assert words in only.remedy.text
-    assert "timeout" not in only.remedy.text
+    assert all(code.startswith("if step % ") for code in only.remedy.code)
 
 
 def test_a_run_of_a_few_steps_is_told_no_number():
@@ -122,7 +122,7 @@ def test_histograms_are_changed_where_watch_was_called():
     (only,) = found(evidence)
 
     assert only.where == watched
-    assert "wandb.watch at train.py:8" in only.cause
+    assert "wandb.watch costs" in only.cause
     assert any("train.py:30 (fit): wandb.watch, 200 calls" in one for one in only.seen)
 
 
@@ -131,7 +131,7 @@ def test_rows_of_a_table_are_told_as_bursts():
 
     assert "wandb.Table.add_data, 200 bursts of 100 ms" in only.seen[0]
     assert only.remedy.text.startswith("Log tables every")
-    assert "jpg" not in only.remedy.text
+    assert only.alternatives == []
 
 
 @pytest.mark.parametrize(
@@ -140,20 +140,21 @@ def test_rows_of_a_table_are_told_as_bursts():
         ("wandb.Image", "logger", 'file_type="jpg"'),
         ("SummaryWriter.add_histogram", "logger", "Compute histograms every"),
         ("wandb.watch", "logger", "wandb.watch(model, log_freq="),
-        ("POST 127.0.0.1:80", "http", "Do not wait for an answer in every step"),
+        ("POST 127.0.0.1:80", "http", "Collect the values and send them together every"),
         ("mlflow.log_metric", "logger", "enable_async_logging"),
     ],
 )
 def test_the_remedy_depends_on_what_it_was(name, what, words):
     (only,) = found(trained(0.1, 0.02, name=name, what=what))
 
-    assert words in only.remedy.text
+    ways = (only.remedy, *only.alternatives)
+    assert any(words in text for each in ways for text in (each.text, *each.code))
 
 
 def test_a_run_without_wandb_proves_nothing_about_images_and_is_not_offered():
     (only,) = found(trained(0.1, 0.02, name="wandb.Image"))
 
-    assert only.remedy.commands == []
+    assert not any(each.commands for each in (only.remedy, *only.alternatives))
 
 
 def test_names_tell_library_and_kind():
@@ -182,7 +183,7 @@ def test_lines_that_took_next_to_nothing_between_passes_are_not_told():
     main = Process("a", 10, 1, "main", loaders=[Loader(1, batches=90, passes=3, boundaries=gaps)], last_sign=60.0)
     (only,) = found(Evidence(run=Run("x"), recording=[main]))
 
-    assert "other line" not in only.cause
+    assert "other calls" not in only.cause
     assert not any("add_scalar" in one for one in only.seen)
 
 
@@ -293,7 +294,7 @@ def test_a_loop_without_a_dataloader_is_counted_by_its_optimizer_steps():
     main = Process("a", 10, 1, "main", calls=calls, optimizer_steps=STEPS, first_step=10.0, last_step=50.0)
     (only,) = found(Evidence(run=Run("x"), recording=[main]))
 
-    assert (only.rule, "50 % of its time in POST host:80" in only.cause) == ("logger-in-hot-loop", True)
+    assert (only.rule, "take 50 % of the loop: POST host:80 costs" in only.cause) == ("logger-in-hot-loop", True)
 
 
 @pytest.mark.parametrize("busy", [{"written": 200_000}, {"tasks": [Task(10, cpu=0.9)]}])

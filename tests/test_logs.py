@@ -238,7 +238,7 @@ def test_the_command_says_what_there_is_not(trained, unstuck):
     told = [unstuck("logs", run, "--rank", "3"), unstuck("logs", run, "--output"), unstuck("logs", run, "--grep", "(")]
 
     assert [one.returncode for one in told] == [2, 2, 2]
-    assert told[0].stderr == "unstuck: there is no log of rank 3; there are ranks 0\n"
+    assert told[0].stderr == "unstuck: there is no log of rank 3; the ranks are 0\n"
     assert "--quiet" in told[1].stderr
     assert "regular expression" in told[2].stderr
 

@@ -99,23 +99,23 @@ def test_what_comes_next_may_be_known_from_another_rank():
 def test_ranks_that_wait_at_different_marks_went_different_ways():
     evidence = run((rank(0, train(ended=2.0)), BARRIER), (rank(1, train()), BACKWARD))
     assert meaning(Case(evidence)) == (
-        "rank 0 stands after EPOCH 0 TRAINING END, in barrier at train.py:52; rank 1 is still in EPOCH 0 TRAINING, "
-        "batch 8 of 8, in backward at train.py:31. They went different ways, and wait for each other."
+        "rank 0 is after EPOCH 0 TRAINING END, in barrier at train.py:52; rank 1 is still in EPOCH 0 TRAINING, "
+        "batch 8 of 8, in backward at train.py:31. They took different paths and wait for each other."
     )
 
 
 def test_a_rank_that_waits_for_nobody_is_what_the_others_wait_for():
     evidence = run((rank(0, train(ended=2.0)), BARRIER), (rank(1, train(), batches=3), READING))
     assert meaning(Case(evidence)) == (
-        "rank 0 stands after EPOCH 0 TRAINING END, in barrier at train.py:52; rank 1 stands in EPOCH 0 TRAINING, "
-        "batch 3 of 8, and in no collective. What keeps it is its own: its data, its computing, or what it does alone."
+        "rank 0 is after EPOCH 0 TRAINING END, in barrier at train.py:52; rank 1 is in EPOCH 0 TRAINING, "
+        "batch 3 of 8, and in no collective. What holds it up is its own: its data, its computing, or other work."
     )
 
 
 def test_ranks_in_the_same_call_are_not_told_apart_by_marks():
     evidence = run((rank(0, train(ended=2.0)), BARRIER), (rank(1, train(ended=2.0)), BARRIER))
     assert meaning(Case(evidence)) == (
-        "all ranks stand after EPOCH 0 TRAINING END, in the same call, barrier at train.py:52."
+        "all ranks are after EPOCH 0 TRAINING END, in the same call, barrier at train.py:52."
     )
 
 
@@ -130,4 +130,4 @@ def test_the_report_has_it_for_every_rank_and_for_the_run():
         "after EPOCH 0 TRAINING END",
         "in EPOCH 0 TRAINING, batch 8 of 8",
     ]
-    assert report.meaning.startswith("rank 0 stands after EPOCH 0 TRAINING END, in barrier at train.py:52; rank 1")
+    assert report.meaning.startswith("rank 0 is after EPOCH 0 TRAINING END, in barrier at train.py:52; rank 1")

@@ -50,13 +50,13 @@ def test_one_rank_whose_sampler_is_told_no_epoch_goes_through_one_order():
     (found,) = judged(loader(1, (0, 0, 0))).findings
 
     assert (found.rule, found.certainty, found.symptom) == ("sampler-no-set-epoch", "certain", "wrong")
-    assert "the only rank is given all 200 samples, in the same order in every pass" in found.seen
+    assert "the only rank gets all 200 samples, in the same order in every epoch" in found.seen
 
 
 def test_a_loader_of_the_same_line_that_takes_turns_with_it_is_another_one():
     (found,) = judged(loader(1, (0, 0, 0)), loader(2, (0, 0, 0), shuffle=False, steps=0)).findings
 
-    assert "made anew" not in " ".join(found.seen)
+    assert "made again" not in " ".join(found.seen)
 
 
 @pytest.mark.parametrize(

@@ -173,9 +173,10 @@ def test_copies_of_python_objects_are_the_cause_of_the_oom_kill_they_led_to(name
     root = report_on(found).findings[0]
 
     assert outcome(found) == ("crashed", ["cow-refcount-growth"], led_to)
-    assert f"until the kernel's OOM killer ended {victim}" in root.cause
+    assert f"until {victim}" in root.cause
+    assert root.cause.endswith("was OOM-killed.")
     assert not any("is reached" in line or "to come" in line or "levelled" in line for line in root.seen)
-    assert "num_workers=1" not in root.remedy.text  # which would not have fitted
+    assert not any("num_workers=1" in each.text for each in (root.remedy, *root.alternatives))  # it would not fit
 
 
 def test_the_one_sample_that_took_the_memory_is_the_cause():
@@ -184,7 +185,7 @@ def test_the_one_sample_that_took_the_memory_is_the_cause():
     assert (root.rule, root.subject.name) == ("worker-oom-killed", "171")
     assert "while it loaded sample 171" in root.cause
     assert "volume-171.npy" in root.remedy.text
-    assert "num_workers=" not in root.remedy.text
+    assert not any("num_workers=" in each.text for each in (root.remedy, *root.alternatives))
     assert outcome(kept("worker-oom-killed", "one-sample"))[1:] == (
         ["worker-oom-killed"],
         {"uncaught-exception": "worker-oom-killed"},
@@ -207,10 +208,10 @@ def test_a_sample_like_all_others_is_not_named():
 
 def test_no_setting_is_advised_while_the_workers_were_still_taking_more():
     """What was advised by the numbers so far, num_workers=4 with prefetch_factor=1, died after 28 seconds."""
-    remedy = report_on(kept("worker-oom-killed", "still-growing")).findings[0].remedy.text
+    found = report_on(kept("worker-oom-killed", "still-growing")).findings[0]
 
-    assert "=" not in remedy
-    assert "the workers were still taking more" in remedy
+    assert not any("=" in each.text for each in (found.remedy, *found.alternatives))
+    assert any("the workers were still growing" in line for line in found.seen)
 
 
 def test_a_loader_whose_worker_ran_out_of_memory_is_not_given_more_workers():

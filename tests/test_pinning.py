@@ -157,8 +157,9 @@ def test_a_job_of_slurm_is_told_how_to_ask_for_more():
 
     finding = judge_one(all_rules()[PINNED], Case(job)).findings[0]
 
-    assert finding.cause.endswith("The training was started that way, by Slurm.")
-    assert "srun --cpus-per-task=2" in finding.remedy.text
+    assert "are pinned to core 0 of 2 (by Slurm)" in finding.cause
+    assert finding.remedy.code == ["#SBATCH --cpus-per-task=2"]
+    assert finding.remedy.commands[0].startswith("srun --cpus-per-task=2 ")
 
 
 def test_who_pinned_it_is_told_by_when_it_was():
@@ -172,9 +173,9 @@ def test_who_pinned_it_is_told_by_when_it_was():
     def cause(found):
         return judge_one(all_rules()[PINNED], Case(found)).findings[0].cause
 
-    assert "OMP_PROC_BIND=close is set" in cause(evidence(PINNED))
-    assert cause(by_taskset).endswith("The training was started that way, by taskset.")
-    assert cause(in_worker).endswith("They were pinned after they had started.")
+    assert "pinned to core 0 of 2 (OMP_PROC_BIND=close)" in cause(evidence(PINNED))
+    assert "pinned to core 0 of 2 (by taskset)" in cause(by_taskset)
+    assert "pinned to core 0 of 2 (after start)" in cause(in_worker)
 
 
 @pytest.mark.parametrize(

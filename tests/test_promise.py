@@ -339,7 +339,7 @@ def test_ctrl_c_that_ended_the_command_does_not_end_judging(tmp_path):
     _, said = running.communicate(timeout=60)
 
     assert running.returncode == 9
-    assert "unstuck · stopped" in said
+    assert "✗ stopped[" in said
 
 
 def test_an_unstuck_run_inside_of_another_leaves_the_recording_to_it(tmp_path):
@@ -348,7 +348,7 @@ def test_an_unstuck_run_inside_of_another_leaves_the_recording_to_it(tmp_path):
     ended = run(tmp_path, "run", "--", *inner)
 
     assert ended.returncode == 6
-    assert "recorded by the `unstuck run` around this one" in ended.stderr
+    assert "already recorded by an outer `unstuck run`" in ended.stderr
     assert len(list((tmp_path / "unstuck-runs").iterdir())) == 1
 
 
@@ -359,7 +359,7 @@ def test_variables_that_outlived_their_run_do_not_keep_another_from_being_record
     ended = run(tmp_path, "run", "--", "sh", "-c", "exit 6", before=("sh", "-c", shell, "sh"))
 
     assert ended.returncode == 6
-    assert "around this one" not in ended.stderr
+    assert "outer `unstuck run`" not in ended.stderr
     assert len(list((tmp_path / "unstuck-runs").iterdir())) == 1
 
 

@@ -96,7 +96,7 @@ def out_of_memory(text: str, *others: Process) -> str:
 def test_another_rank_on_the_same_gpu_is_told_from_a_stranger() -> None:
     other = Process(node="node", pid=6680, parent=1, role="main", rank=1)
 
-    assert "Rank 1 (pid 6680) of this run computes on the same GPU" in out_of_memory(NEW, other)
+    assert "Give each rank its own GPU: rank 1 (pid 6680) computes on the same one." in out_of_memory(NEW, other)
     assert "ps -fp 6680" in out_of_memory(NEW)
 
 
@@ -109,12 +109,12 @@ def test_pieces_that_would_have_sufficed_are_told_with_the_setting_that_the_mess
 def test_without_either_the_batch_is_made_smaller() -> None:
     text = NEW.replace("1.98 GiB. GPU", "4.00 GiB. GPU")
 
-    assert "batch_size=16 instead of 32" in out_of_memory(text)
+    assert "batch_size=16 (now 32)" in out_of_memory(text)
     assert "expandable_segments" not in out_of_memory(text)
 
 
 def test_more_than_the_whole_gpu_is_said_to_be_that() -> None:
-    assert "that is more than the 16 GiB it has" in out_of_memory(NEW.replace("1.98 GiB. GPU", "55.57 GiB. GPU"))
+    assert "asked for 56 GiB at once, it has 16 GiB." in out_of_memory(NEW.replace("1.98 GiB. GPU", "55.57 GiB. GPU"))
 
 
 def test_the_line_of_a_replica_is_read_from_the_traceback_that_is_carried_along() -> None:
@@ -164,8 +164,8 @@ def test_tensors_that_are_kept_are_told_from_batches_of_too_many() -> None:
     full = descriptors("uncaught", "Too many open files. Communication with the workers", shared_memory=85)
     few, many = (run_of(main_that(full, LOADER), worker_that(tensors=count)) for count in (10, 60))
 
-    assert "keeps 85 tensors that workers have sent" in findings("fd-exhausted-tensors-kept", few)[0].cause
-    assert "60 tensors a batch: each needs one" in findings("fd-exhausted-tensors-kept", many)[0].cause
+    assert "85 batch tensors are still referenced" in findings("fd-exhausted-tensors-kept", few)[0].cause
+    assert "each of the 60 tensors of a batch needs one" in findings("fd-exhausted-tensors-kept", many)[0].cause
 
 
 def test_tensors_that_no_worker_can_have_sent_are_not_said_to_be_sent() -> None:
@@ -173,7 +173,7 @@ def test_tensors_that_no_worker_can_have_sent_are_not_said_to_be_sent() -> None:
 
     (finding,) = findings("fd-exhausted-tensors-kept", run_of(main_that(full, LOADER), worker_that(tensors=2)))
 
-    assert "keeps 85 tensors in shared memory" in finding.cause
+    assert "85 tensors in shared memory hold one each (limit 100)" in finding.cause
 
 
 def test_a_worker_whose_batch_was_dropped_is_found_while_its_main_process_still_waits() -> None:
@@ -182,7 +182,7 @@ def test_a_worker_whose_batch_was_dropped_is_found_while_its_main_process_still_
     (finding,) = findings("fd-leak-in-dataset", run_of(main_that(None, LOADER), worker_that(dropped)))
 
     assert finding.worker == 0
-    assert finding.seen[0].endswith("under /project/train.py:12 in train")
+    assert "raised below /project/train.py:12 in train" in finding.seen
 
 
 def test_a_main_process_that_leaks_files_of_its_own_is_no_dataset() -> None:

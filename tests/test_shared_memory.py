@@ -34,6 +34,7 @@ def test_batches_that_do_not_fit_are_the_likely_cause_of_a_sigbus_in_torchs_shar
     assert outcome(kept()) == {"shm-exhausted": "root", "uncaught-exception": "consequence"}
     assert found[0].certainty == "likely"
     assert "up to 9 batches of 6.0 MiB wait in it" in found[0].seen
+    assert "is killed by signal: Bus error" in found[0].saw
 
 
 def test_a_look_that_met_it_full_makes_it_certain():
@@ -41,6 +42,44 @@ def test_a_look_that_met_it_full_makes_it_certain():
 
     assert outcome(full) == {"shm-exhausted": "root", "uncaught-exception": "consequence"}
     assert report_on(full).findings[0].certainty == "certain"
+
+
+def remedies(total: int, machine: int, limit: int | None = None, scheduler: str = "") -> list[str]:
+    """On a machine with so much memory, where /dev/shm is that large."""
+    evidence = msgspec.json.decode((KEPT.parent / "found.json").read_bytes(), type=Evidence)
+    hosts = [
+        replace(host, samples=[replace(one, total=machine, limit=limit, used=0) for one in host.samples])
+        for host in evidence.host or ()
+    ]
+    processes = [
+        replace(process, failures=[replace(failure, shm_size=total) for failure in process.failures])
+        for process in evidence.recording or ()
+    ]
+    run = replace(evidence.run, scheduler=scheduler)
+    found = report_on(replace(evidence, run=run, host=hosts, recording=processes)).findings[0]
+    assert found.rule == "shm-exhausted"
+    return [line for each in (found.remedy, *found.alternatives) for line in (each.text, *each.commands)]
+
+
+def test_the_size_that_is_advised_is_one_that_the_machine_can_give():
+    assert any("--shm-size=8g" in line for line in remedies(64 << 20, 64 * GIB))
+    assert "sudo mount -o remount,size=8G /dev/shm" in remedies(64 << 20, 64 * GIB)
+    assert any("--shm-size=32g" in line for line in remedies(16 * GIB, 128 * GIB))
+    assert any("--shm-size=3g" in line for line in remedies(64 << 20, 64 * GIB, limit=6 * GIB))
+    assert any("--shm-size=512m" in line for line in remedies(64 << 20, GIB))
+
+
+def test_where_it_has_half_of_the_memory_already_the_batches_have_to_be_fewer():
+    found = remedies(126 * GIB, 252 * GIB)
+
+    assert found == ["Use num_workers=1, prefetch_factor=1 (now 2 and 4), or smaller batches."]
+
+
+def test_in_kubernetes_it_is_the_pod_that_mounts_it():
+    found = remedies(64 << 20, 64 * GIB, scheduler="Kubernetes")
+
+    assert found[0] == "Mount an emptyDir with medium: Memory at /dev/shm (sizeLimit: 8Gi)."
+    assert not any("docker" in line or "sudo" in line for line in found)
 
 
 def test_where_all_batches_fit_it_is_a_crash_of_native_code():

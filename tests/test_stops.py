@@ -201,3 +201,26 @@ def test_files_of_one_step_in_one_folder_are_one_checkpoint():
     found = stop(ended(-15, main_process(saved=[Saved("/x/step-40/model.pt", 4.0, 0.1, step=40), *parts])))
     assert "Resume from /x/step-60" in found.remedy.text
     assert "rng.pt" not in found.remedy.text
+
+
+def test_slurm_is_asked_for_a_signal_that_what_it_starts_can_take():
+    job = {"scheduler": "Slurm", "time_limit": 9000.0}
+    launcher = Process("n", 6, 1, "launcher")
+
+    def asked(*processes):
+        found = stop(ended(-15, *processes, **job))
+        requeue, save = found.remedy, found.alternatives[0]
+        return requeue.commands[0], save.code[0].partition(",")[0]
+
+    assert asked() == ("sbatch --requeue --signal=USR1@120 job.sh", "signal.signal(signal.SIGUSR1")
+    assert asked(main_process(), launcher) == (
+        "sbatch --requeue --signal=TERM@120 job.sh",
+        "signal.signal(signal.SIGTERM",
+    )
+
+
+def test_near_the_time_limit_the_checkpoint_is_among_the_evidence():
+    found = stop(ended(-15, scheduler="Slurm", time_limit=1030.0))
+
+    assert "checkpoint" not in found.cause
+    assert "no checkpoint was seen" in found.seen

@@ -28,7 +28,7 @@ def test_a_loader_whose_workers_run_in_step_is_told_in_exactly_these_words():
 
 
 def test_the_words_tell_how_often_the_loop_stands_still():
-    assert "one batch in 4 is waited for" in " ".join(words("dataloader-bound", striped()).split())
+    assert "one batch in 4 takes" in " ".join(words("dataloader-bound", striped()).split())
 
 
 def test_an_evenly_slow_loader_is_not_called_striped():

@@ -41,7 +41,7 @@ def test_two_lines_in_the_script_record_and_report(tmp_path, script):
 
     assert ended.returncode == 1
     assert [one["rule"] for one in report["findings"]] == ["uncaught-exception"]
-    assert "[unstuck] crashed: ValueError ended the main process" in ended.stderr
+    assert "[unstuck] crashed[uncaught-exception]  " in ended.stderr
 
 
 @pytest.mark.scenario

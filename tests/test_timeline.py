@@ -79,7 +79,7 @@ def test_while_the_first_batch_is_waited_for_it_says_what_moves() -> None:
     known = evidence(main, loading, host=[Host("n", samples=[seen])], looked_at=30.0)
     last = timeline(Case(known))[-1]
     assert (last.name, last.going_on) == ("first batch", True)
-    assert last.told == "7 samples loaded so far; 3.0 MiB read; 2.5 s of processor time"
+    assert last.told == "7 samples loaded so far; 3.0 MiB read; 2.5 s of CPU time"
 
 
 def test_a_run_without_a_loader_says_what_its_sources_gave_before_the_first_step() -> None:
@@ -140,7 +140,7 @@ def test_what_no_stage_is_around_is_processing_and_each_stage_has_its_kind() -> 
     }
     assert (found["read"].p50, found["read"].p95) == (0.04, 0.09)
     assert in_words(Case(known), main, LOADER) == [
-        "50 % of loading is the stage read, 50 ms each, reading (10 % on the processor); "
+        "50 % of loading is the stage read, 50 ms each, reading (10 % on a CPU core); "
         "the slowest: study_007 with 400 ms"
     ]
 
@@ -172,7 +172,7 @@ def test_a_decode_is_computing_by_the_time_of_the_calls_that_were_measured() -> 
 
 
 def test_a_decode_that_has_no_core_is_not_reading() -> None:
-    assert decoded(cpu=0.24, of=0.96, queued=6.0) == ("waiting for a processor", 0.25)
+    assert decoded(cpu=0.24, of=0.96, queued=6.0) == ("waiting for a CPU core", 0.25)
     assert decoded(cpu=0.24, of=0.96, queued=0.0) == ("reading", 0.25)
 
 

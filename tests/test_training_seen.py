@@ -141,4 +141,4 @@ def test_a_run_that_was_stopped_while_it_looped_stays_stuck_afterwards():
 
     assert report.state == "stuck"
     assert report.findings[0].rule == "loop-without-batch"
-    assert "thread Thread-1 (load) had ended by KeyError: 'no such model'" in report.findings[0].seen
+    assert "thread Thread-1 (load) raised KeyError: 'no such model'" in report.findings[0].seen

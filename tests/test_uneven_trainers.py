@@ -69,7 +69,7 @@ def test_stacks_tell_a_rank_that_is_through_its_epoch_from_one_in_a_batch():
     (one,) = roots(looked_at(IN_BATCH, AT_END))
 
     assert (one.rule, one.certainty, one.symptom, one.rank) == ("ddp-uneven-batches", "likely", "stuck", 1)
-    assert "rank 1 is through the epoch and waits in ModelCheckpoint.on_train_epoch_end" in one.cause
+    assert "rank 1 finished the epoch and waits in ModelCheckpoint.on_train_epoch_end" in one.cause
 
 
 def test_a_collective_in_a_hook_of_the_users_own_may_be_under_a_condition():
@@ -148,11 +148,11 @@ def test_a_loader_that_has_ended_tells_it_though_all_lines_are_the_trainers():
     (one,) = roots(told)
 
     assert (one.rule, one.certainty, one.rank) == ("ddp-uneven-batches", "certain", 1)
-    assert (
-        "had only 2 batches and went on to barrier at train.py:51, in ModelCheckpoint.on_train_epoch_end" in one.cause
-    )
-    assert "Join" not in one.remedy.text
-    assert "limit_train_batches=2" in one.remedy.text
+    assert "rank 1 ran out of data after 2 batches" in one.cause
+    assert "rank 1 went on to barrier at train.py:51, in ModelCheckpoint.on_train_epoch_end" in one.seen
+    code = [line for remedy in (one.remedy, *one.alternatives) for line in remedy.code]
+    assert not any("Join" in line for line in code)
+    assert "Trainer(limit_train_batches=2)" in code
 
 
 @pytest.mark.parametrize("length", [2, 4])

@@ -107,8 +107,9 @@ def test_a_training_that_nobody_prepared(plain, unstuck):
 
     said = " ".join(ended.stdout.split())
     assert ended.returncode == 1
-    assert "unstuck · stuck" in said
-    assert f"for the FIFO {place.fifo} (sample 20), and nothing comes." in said
+    assert "✗ stuck[" in said
+    assert f"is blocked on FIFO {place.fifo.name} (sample 20): no writer." in said
+    assert f"ls -l {place.fifo}" in said
     assert f"pid {worker} is asleep" in said
     assert "train.py:10" in said
 
@@ -126,7 +127,7 @@ def test_of_a_recorded_run_both_kinds_of_evidence_are_used(recorded, unstuck):
     assert "(sample 20)" in finding["cause"]
     assert [one["index"] for one in fetching] == [20]
     assert {one["pid"] for one in evidence["stacks"]} == {main, worker}
-    assert "it works for the DataLoader over Files (train.py:15)" in finding["seen"]
+    assert "loader: DataLoader[Files] (train.py:15)" in finding["seen"]
 
 
 @pytest.mark.scenario

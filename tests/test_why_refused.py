@@ -83,7 +83,7 @@ def test_a_recorded_run_that_may_not_be_traced_gives_its_stacks_itself(place):
     place.run()
     wait_for(lambda: "batch 4" in place.out)
     main, worker = wait_for(lambda: len(found := place.trainings("train.py")) > 1 and found[:2])
-    place.told("unstuck · stuck")
+    place.told("✗ stuck[")
 
     report = json.loads(why(main, "--json", "--with-evidence", before=without_ptrace()).stdout)
 
@@ -115,7 +115,7 @@ def test_the_list_says_why_it_does_not_know_what_a_training_does(place):
         ("#!/bin/sh\necho 'Error: the stars {0} are wrong' >&2; exit 1\n", "py-spy: Error: the stars {0} are wrong"),
         ('#!/bin/sh\necho \'{"not": "a dump\'\n', "py-spy's answer cannot be read"),
         ("#!/bin/sh\nprintf '\\377\\376\\000'\n", "py-spy's answer cannot be read"),
-        ("#!/bin/sh\nkill -SEGV $$\n", "py-spy failed without a word"),
+        ("#!/bin/sh\nkill -SEGV $$\n", "py-spy failed without a message"),
         ("no program at all", "py-spy could not be started (Exec format error)"),
     ],
     ids=["missing", "fails", "garbage", "bytes", "crashes", "not a program"],

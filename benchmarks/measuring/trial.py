@@ -24,8 +24,7 @@ from unstuck.report import Report
 
 LIMIT = 240.0  # seconds
 EVERY = 0.02  # seconds between two looks at what was printed: as exact as the times are
-BLOCK = re.compile(r"\bunstuck · (\w[\w ]*\w)")
-CAUSE = re.compile(r"([a-z0-9-]+) · (certain|likely|possible)\b")
+HEADLINE = re.compile(r"[✗✓!?] (bad data|[a-z]+)(?:\[([a-z0-9-]+)\])?  ")
 OUTPUT = "output.txt"  # where children.running has stdout written to
 SAID = "stderr.txt"
 
@@ -63,14 +62,12 @@ class Trial(NamedTuple):
         return next((at for at, _, _ in self.blocks(live=live)), None)
 
     def blocks(self, *, live=False):
-        """When each verdict was printed, its state, and the rules that it names."""
+        """When each root was printed, its state, and its rule; or the state alone."""
         found = []
         for line in self.lines:
-            begins, names = BLOCK.search(line.text), CAUSE.match(line.text.strip())
-            if begins:
-                found.append((line.at, begins[1], []))
-            elif names and found:
-                found[-1][2].append(names[1])
+            headline = HEADLINE.match(line.text)
+            if headline:
+                found.append((line.at, headline[1], [headline[2]] if headline[2] else []))
         return [one for one in found if not live or self.ended is None or one[0] <= self.ended]
 
     def told(self):

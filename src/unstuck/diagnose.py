@@ -26,10 +26,12 @@ from .evidence.process import Process
 from .evidence.trial import FAIL
 from .probes import flight_recorder, live_run, owners, processes, run_files, run_history
 from .probes.look import Look, Tell
+from .probes.source_code import line_at
 from .report import Ahead, NotChecked, Overhead, Report, RunName, Training
 from .reporting.activities import activities, meaning
 from .reporting.bad_files import bad_files
 from .reporting.bottleneck import bottleneck
+from .reporting.errors_shown import with_errors
 from .reporting.notes import acquitted, summary, unsettled
 from .reporting.start import timeline, way_to_first_step
 from .rules.discovery import all_rules
@@ -45,8 +47,10 @@ A_WHILE = 1.0  # seconds of looping, for the same reason
 
 def diagnose(folder: str | Path) -> Report:
     """The verdict on a run folder, live or afterwards."""
-    evidence = _asked(Path(folder))
-    return report_on(evidence if evidence.run.status is None else _with_data(evidence, Path(folder)))
+    folder = Path(folder)
+    evidence = _asked(folder)
+    report = report_on(evidence if evidence.run.status is None else _with_data(evidence, folder))
+    return report if owners.is_anothers(folder) else _with_source(report)
 
 
 def diagnose_run(folder: Path, tell: Tell) -> Report:
@@ -148,7 +152,9 @@ def diagnose_live(pid: int, tell: Tell, *, seconds: float = 0.0) -> Report:
     seen = live_run.look_at(so_far(), pids, tell, patience)
     answers = flight_recorder.ask(pids) if found.folder is not None else flight_recorder.Answers()
     looked = _unless_known(flight_recorder.added(live_run.added(so_far(), seen), answers), tell)
-    return report_on(live_run.sampled(looked, seconds, tell) if seconds else looked)
+    report = report_on(live_run.sampled(looked, seconds, tell) if seconds else looked)
+    owner = owners.owner_of(pid)
+    return _with_source(report) if owner is not None and owner.is_us and processes.sees_our_files(pid) else report
 
 
 def _with_stall_of_now(evidence: Evidence) -> Evidence:
@@ -193,7 +199,19 @@ def diagnose_stall(folder: Path, pid: int, stall: Stall) -> Report:
     answers = flight_recorder.ask(pids)
     evidence = flight_recorder.added(msgspec.structs.replace(gather(folder), stall=stall), answers)
     looked = live_run.added(evidence, live_run.look_at(evidence, pids, lambda _: None))
-    return report_on(_unless_known(looked, lambda _: None))
+    return _with_source(report_on(_unless_known(looked, lambda _: None)))
+
+
+def _with_source(report: Report) -> Report:
+    """Findings with their line of code, where it is here and has not changed since the run began."""
+    here = (None, os.uname().nodename)
+    found = [
+        msgspec.structs.replace(one, source=line_at(one.where.file, one.where.line, report.run.started))
+        if one.where is not None and one.node in here
+        else one
+        for one in report.findings
+    ]
+    return msgspec.structs.replace(report, findings=without_secrets(found))
 
 
 def _unless_known(evidence: Evidence, tell: Tell) -> Evidence:
@@ -235,7 +253,7 @@ def report_on(evidence: Evidence) -> Report:
     evidence = without_secrets(evidence)  # first of all: what is written and shown comes from here
     case = Case(evidence)
     judgements = judge(case)
-    findings = rank_findings([*judgements, *tried(evidence)])
+    found = rank_findings([*judgements, *tried(evidence)])
     broken: list[str] = []
 
     def worked_out(name: str, work: Callable[[Case], T], nothing: T) -> T:
@@ -245,6 +263,8 @@ def report_on(evidence: Evidence) -> Report:
         except Exception as error:  # noqa: BLE001  (any bug of one part is told)
             broken.append(f"{name} could not be worked out: {type(error).__name__}: {error}")
             return nothing
+
+    findings = worked_out("the error on the screen", lambda known: with_errors(known, found), found)
 
     def ruled_out(known: Case) -> list[str]:
         return acquitted(known, findings)

@@ -98,7 +98,7 @@ class StageTime(msgspec.Struct, frozen=True, omit_defaults=True):
     p95: float | None = None
     longest: float | None = None
     processor: float | None = None  # share of its time in which it computed
-    kind: str = ""  # computing, reading, waiting, waiting for a processor; "": it cannot be told
+    kind: str = ""  # computing, reading, waiting, waiting for a CPU core; "": it cannot be told
     slowest: list[Slowest] = []
 
 

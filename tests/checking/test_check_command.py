@@ -66,7 +66,7 @@ def test_whole_data_is_one_calm_line(unstuck, folder):
     ended = unstuck("check", "data", cwd=folder)
 
     assert ended.returncode == 0, ended.stderr
-    assert ended.stdout.startswith("unstuck · healthy · 4 files, 32 samples, ")
+    assert ended.stdout.startswith("✓ healthy  4 files, 32 samples, ")
 
 
 def test_a_bad_shard_is_named_with_what_it_costs(unstuck, folder):

@@ -21,7 +21,11 @@ from unstuck.views.progress import Reading
 MIB, GIB = 1 << 20, 1 << 30
 SHARDS = "/mnt/lustre/projects/vision/datasets/laion/shards"
 FOUND = Finding(
-    "A shard is damaged.", [f"{SHARDS}/train-000017.tar: byte 512"], Remedy("Fetch it again."), rule="some-rule"
+    "A shard is damaged.",
+    [f"{SHARDS}/train-000017.tar: byte 512"],
+    Remedy("Fetch it again."),
+    rule="some-rule",
+    symptom="bad data",
 )
 
 
@@ -52,9 +56,7 @@ def shown(data: Data, *findings: Finding, state: str = "healthy", width: int = 1
 def test_a_data_set_that_is_well_deserves_one_line():
     well = data([shard(number) for number in range(128)], speeds=[Speed("cold", 128, 64 * GIB, 120.0)])
 
-    assert shown(well, width=80) == [
-        "unstuck · healthy · 128 files, 128,000 samples, 64 GiB read in 2 min 3 s (531 MiB/s cold)"
-    ]
+    assert shown(well, width=80) == ["✓ healthy  128 files, 128,000 samples, 64 GiB read in 2 min 3 s (531 MiB/s cold)"]
 
 
 def test_files_of_one_sample_each_are_counted_by_folder():
@@ -62,7 +64,7 @@ def test_files_of_one_sample_each_are_counted_by_folder():
         [], folders=[Folder("/data/cats", "image", 900, 90 * MIB), Folder("/data/dogs", "image", 100, 10 * MIB)]
     )
 
-    assert shown(pictures) == ["unstuck · healthy · 1,000 files, 1,000 samples, 100 MiB read in 2 min 3 s (830 KiB/s)"]
+    assert shown(pictures) == ["✓ healthy  1,000 files, 1,000 samples, 100 MiB read in 2 min 3 s (830 KiB/s)"]
 
 
 def test_files_are_listed_by_what_is_lost_and_the_others_summed_up():
@@ -83,7 +85,7 @@ def test_files_are_listed_by_what_is_lost_and_the_others_summed_up():
         "  97 other files without a fault of their own: 97,000 samples, 48 GiB, tar",
         "",
     ]
-    assert "unstuck · wrong ─" in lines[7]
+    assert lines[7].startswith("✗ bad data[")
     assert f"{SHARDS}/train-000017.tar" in "".join(line.strip() for line in lines[8:])
     assert "  checked  100 files, 98,612 samples, 50 GiB read in 2 min 3 s (411 MiB/s)" in lines
 
@@ -95,7 +97,7 @@ def test_a_habit_of_the_writer_is_no_row_of_the_table():
     lines = shown(data(files), FOUND)
 
     assert lines[1:3] == [
-        "    1 of 1,000  …ision/datasets/laion/shards/train-000003.tar  zeros in place of data, 000003",
+        "    1 of 1,000  …ision/datasets/laion/shards/train-000003.tar  holds zeros instead of data, 000003",
         "  49 other files without a fault of their own: 49,000 samples, 24 GiB, tar",
     ]
 
@@ -104,8 +106,8 @@ def test_the_table_ends_after_twenty_rows():
     lost = Fault("cut", "cut", at=5)
     lines = shown(data([shard(number, lost) for number in range(127)], absent=["/data/gone.tar"]), FOUND)
 
-    assert sum("is cut off, byte 5" in line for line in lines) == 19
-    assert any(line.split() == ["?", "/data/gone.tar", "is", "not", "there"] for line in lines)
+    assert sum("is truncated, byte 5" in line for line in lines) == 19
+    assert any(line.split() == ["?", "/data/gone.tar", "is", "missing"] for line in lines)
     assert "  and 108 more files" in lines
 
 
@@ -116,7 +118,7 @@ def test_what_a_manifest_lists_and_is_not_there_is_a_row():
 
     lines = shown(data([shard(0)], manifest=manifest, absent=[f"{SHARDS}/train-000001.tar"]), FOUND)
 
-    assert lines[1] == "        all 20  …ision/datasets/laion/shards/train-000001.tar  is not there"
+    assert lines[1] == "        all 20  …ision/datasets/laion/shards/train-000001.tar  is missing"
 
 
 def test_names_cannot_do_anything_to_the_terminal():
@@ -159,7 +161,7 @@ def test_a_saved_report_can_be_looked_at_alone(tmp_path):
     command = [sys.executable, "-m", "unstuck.views.checks", str(tmp_path / "report.json")]
     out = subprocess.run(command, capture_output=True, text=True, check=True).stdout
 
-    assert out == "unstuck · healthy · 1 file, 1,000 samples, 512 MiB read in 2 min 3 s (4.1 MiB/s)\n"
+    assert out == "✓ healthy  1 file, 1,000 samples, 512 MiB read in 2 min 3 s (4.1 MiB/s)\n"
 
 
 class Terminal(io.StringIO):

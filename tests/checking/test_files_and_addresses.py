@@ -48,7 +48,7 @@ def test_whatever_storage_raises_is_a_line_about_the_file(address, monkeypatch):
     (fault,) = check(address, Wish()).file.faults
 
     assert fault.kind == "unreadable"
-    assert fault.what == "reading it failed at byte 0: RuntimeError: 500, message='Internal Server Error'"
+    assert fault.what == "read error at byte 0: RuntimeError: 500, message='Internal Server Error'"
 
 
 def test_an_address_whose_library_is_missing_is_unread(monkeypatch):

@@ -41,7 +41,7 @@ def one_line(ended: subprocess.CompletedProcess[str]) -> str:
         (["loader.py"], "loader.py names no callable"),
         ([], "doctor needs a TARGET"),
         (["loader.py:make", "--kwargs", "{bad"], "--kwargs is not a JSON object"),
-        (["loader.py:make", "--kwargs", "=3"], "is no argument"),
+        (["loader.py:make", "--kwargs", "=3"], "is not an argument"),
         (["loader.py:make", "--only", "one,two"], "there is no rung 'one'"),
         (["loader.py:make", "--limit", "soon"], "is not a number above 0"),
         (["loader.py:make", "--memory", "much"], "is not a size"),
@@ -65,10 +65,10 @@ TARGETS = {
     "does not import": ("bad.py:make", "import no_such_library\n", "no_such_library"),
     "has an error": ("bad.py:make", "def make(:\n", "SyntaxError"),
     "has no such name": ("bad.py:loader", LOADER, "has no 'loader'"),
-    "gives something else": ("bad.py:make", "def make(): return 3\n", "gives an object of type int"),
+    "gives something else": ("bad.py:make", "def make(): return 3\n", "returns an object of type int"),
     "needs arguments": ("bad.py:make", "def make(root): pass\n", "needs root"),
     "ends at import": ("bad.py:make", "import sys; sys.exit(4)\n", "ends the interpreter when it is imported"),
-    "crashes at import": ("bad.py:make", "import os; os.kill(os.getpid(), 11)\n", "SIGSEGV while it imported"),
+    "crashes at import": ("bad.py:make", "import os; os.kill(os.getpid(), 11)\n", "(SIGSEGV) while it imported"),
     "trains at import": (
         "bad.py:make",
         "import torch\nx = torch.nn.Parameter(torch.ones(1))\no = torch.optim.SGD([x], 0.1)\n"

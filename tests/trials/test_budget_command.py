@@ -38,7 +38,7 @@ def test_nothing_to_calculate_with_is_one_line_that_says_what_to_do():
 
     assert (ended.returncode, ended.stdout) == (2, "")
     assert ended.stderr == (
-        "unstuck: nothing to calculate with; name a TARGET, or give --sample-mb with --workers and --batch\n"
+        "unstuck: no TARGET and no --sample-mb; name a TARGET, or give --sample-mb with --workers and --batch\n"
     )
 
 
@@ -65,7 +65,7 @@ def test_a_worker_is_taken_as_large_as_its_share_of_a_pass_makes_it(tmp_path):
     ended = asked(f"{LOADERS}:images", "--kwargs", kwargs, "--json", "--run-dir", str(tmp_path / "runs"))
 
     terms = {one["name"]: one["how"] for one in json.loads(ended.stdout)["trial"]["budget"]["terms"]}
-    assert "after 16 batches: the allocator leaves holes" in terms["holes"]  # of 32, which 2 workers share
+    assert "more than a busy one holds, after 16 batches" in terms["allocator"]  # of 32, which 2 workers share
 
 
 LATE = """
@@ -94,5 +94,5 @@ def test_a_sample_that_fails_only_in_the_busy_worker_is_named_and_what_is_known_
 
     report = json.loads(ended.stdout)
     assert (ended.returncode, report["findings"][0]["rule"]) == (1, "fails-on-sample")
-    assert report["findings"][0]["cause"].startswith("Sample 77 of Broken fails")
+    assert report["findings"][0]["cause"].startswith("Sample 77 of Broken raised")
     assert report["trial"]["budget"]["grade"] == "safe"

@@ -79,12 +79,12 @@ def test_forked_workers_copy_python_objects_and_spawned_ones_everything():
     assert term(budget(spawned, Plan(3, 1), PLENTY), "dataset copies") == 3000 * MB
 
 
-def test_holes_are_what_a_busy_worker_took_beyond_what_it_held():
+def test_allocator_overhead_is_what_a_busy_worker_took_beyond_what_it_held():
     measured = needs(10 * MB, grown=[(64, 160 * MB)], grown_batch=8)  # it held eight samples: twice as much was taken
 
     found = budget(measured, Plan(workers=4, batch=8), PLENTY)
 
-    assert term(found, "holes") == term(found, "being made")
+    assert term(found, "allocator") == term(found, "being made")
 
 
 @pytest.mark.parametrize(

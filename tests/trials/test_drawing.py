@@ -97,7 +97,7 @@ def test_noise_is_what_repetitions_differ_by():
 
 
 def test_a_loader_without_data_says_so():
-    with pytest.raises(RuntimeError, match="gives no batch"):
+    with pytest.raises(RuntimeError, match="yields no batch"):
         Timed(DataLoader([], batch_size=1), None, 0, None)
 
 

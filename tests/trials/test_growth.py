@@ -45,10 +45,10 @@ def test_a_few_batches_are_not_continued():
     assert grown_after(needs([(1, 20 * MB), (2, 30 * MB), (4, 40 * MB)]), 65) == 40 * MB
 
 
-def test_the_more_workers_share_a_pass_the_smaller_are_the_holes_of_each():
+def test_the_more_workers_share_an_epoch_the_less_allocator_overhead_each_has():
     def each(workers):
         found = budget(needs(), Plan(workers, 32), PLENTY)
-        return next(one for one in found.terms if one.name == "holes").size // workers
+        return next(one for one in found.terms if one.name == "allocator").size // workers
 
     assert each(2) > each(4) > each(8) > 0
 
@@ -56,7 +56,7 @@ def test_the_more_workers_share_a_pass_the_smaller_are_the_holes_of_each():
 def test_a_term_says_how_many_batches_it_is_for_and_how_many_were_tried():
     few = budget(needs([(1, 21 * MB), (20, 60 * MB)]), Plan(2, 32), PLENTY)
 
-    (how,) = (one.how for one in few.terms if one.name == "holes")
+    (how,) = (one.how for one in few.terms if one.name == "allocator")
     assert "after 32 batches (20 were tried)" in how
 
 

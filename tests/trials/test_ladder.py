@@ -106,7 +106,7 @@ def test_a_loader_that_spawns_by_itself_is_not_spawned_once_more(monkeypatch):
 def test_a_loader_without_workers_is_tried_with_two_and_says_so(monkeypatch):
     rungs = climbed(monkeypatch, {}, num_workers=0)
 
-    assert "2 workers tried: it is configured with none" in rungs["workers"].reason
+    assert "2 workers tried: it is configured with 0" in rungs["workers"].reason
 
 
 def test_rungs_that_were_not_chosen_are_not_failed(monkeypatch):
@@ -120,15 +120,15 @@ def test_a_second_pass_without_data_fails(monkeypatch):
     monkeypatch.setitem(FINE, "passes", {**FINE["passes"], **again})
     rungs = climbed(monkeypatch, {}, only="second-epoch")
     assert rungs["second-epoch"].status == FAIL
-    assert "its data can be read once" in rungs["second-epoch"].reason
+    assert "its data can be read only once" in rungs["second-epoch"].reason
 
 
 @pytest.mark.parametrize(
     ("how", "facts", "says"),
     [
         ("stall", {"index": 37}, "no progress for 30 s: loading the sample with index 37"),
-        ("time", {"during": "collate"}, "not through after 60 s (--limit); in collate_fn"),
-        ("memory", {}, "ended by unstuck"),
+        ("time", {"during": "collate"}, "not finished after 60 s (--limit); in collate_fn"),
+        ("memory", {}, "stopped by unstuck"),
         ("itself", {"traceback": "Traceback …\nKeyError: 'label'\n"}, "KeyError: 'label'"),
         ("itself", {}, "its process exited with code 1"),
     ],
@@ -170,7 +170,7 @@ def test_the_environment_fails_only_for_what_is_certain_to_break(change, says):
 
 
 def rates(**by_name: float) -> list[Measured]:
-    names = {"own": "as it is", "memory": "from memory", "kept": "nothing handed over", "one": "1 worker"}
+    names = {"own": "as it is", "memory": "from memory", "kept": "nothing sent", "one": "1 worker"}
     return [Measured(names[name], 4 if name != "one" else 1, rate=rate, noise=0.02) for name, rate in by_name.items()]
 
 

@@ -107,12 +107,12 @@ def test_datasets_modules_and_lists_of_samples_become_loaders() -> None:
 
 
 OTHER = [
-    (None, r"gives nothing \(None\)"),
-    (3, "gives an object of type int"),
-    ((DataLoader(Numbers()), DataLoader(Numbers())), r"gives a tuple of 2 \(DataLoader\)"),
-    ([DataLoader(Numbers())], r"gives a list of 1 \(DataLoader\)"),
-    ({"train": DataLoader(Numbers())}, r"gives a dict of 1 \(DataLoader\)"),
-    ([], "gives an empty list"),
+    (None, r"returns nothing \(None\)"),
+    (3, "returns an object of type int"),
+    ((DataLoader(Numbers()), DataLoader(Numbers())), r"returns a tuple of 2 \(DataLoader\)"),
+    ([DataLoader(Numbers())], r"returns a list of 1 \(DataLoader\)"),
+    ({"train": DataLoader(Numbers())}, r"returns a dict of 1 \(DataLoader\)"),
+    ([], "returns an empty list"),
 ]
 
 

@@ -274,4 +274,4 @@ def test_the_usual_formula_is_given_with_its_numbers(processors, gpus, workers):
     found, said = formula(processors, gpus)
 
     assert found == workers
-    assert f"{processors} processors" in said
+    assert f"{processors} CPU cores" in said

@@ -13,7 +13,7 @@ from unstuck.evidence import Evidence
 
 KEPT = Path(__file__).parents[1] / "rules"
 SHOWN = {
-    "works-without-workers": ["Test Summary", "← here", "It works with 0 workers"],
+    "works-without-workers": ["Test Summary", "← here", "works without workers and crashes with 1"],
     "memory-budget-exceeded": ["unstuck budget · impossible", "the largest", "memory-budget-exceeded"],
 }
 

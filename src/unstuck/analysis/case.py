@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cached_property, wraps
 from typing import Any, NamedTuple, Protocol, TypeVar, cast
 
@@ -224,6 +224,7 @@ class Case:
         cause: str,
         seen: list[str],
         remedy: Remedy,
+        alternatives: Sequence[Remedy] = (),
         where: Place | None = None,
         subject: Subject | None = None,
         node: str | None = OF_ABOUT,
@@ -235,12 +236,15 @@ class Case:
         certainty: str = "",
         share: float | None = None,
         because_of: str | None = None,
+        saw: str = "",
     ) -> Finding:
         """A cause, and who it is about: node, rank, worker and pid are those of the process, unless they are given."""
         return Finding(
             cause=cause,
             seen=seen,
             remedy=remedy,
+            alternatives=list(alternatives),
+            saw=saw,
             node=getattr(about, "node", None) if node is OF_ABOUT else node,
             rank=getattr(about, "rank", None) if rank is OF_ABOUT else rank,
             worker=getattr(about, "worker", None) if worker is OF_ABOUT else worker,
@@ -289,4 +293,4 @@ def reached(loader: Loader) -> str:
         return f"{name} was made, but not iterated over"
     if not loader.batches:
         return f"the iterator of {name} was made, but no batch came from it"
-    return f"{many(loader.batches, 'batch')} had come from {name}, in {many(loader.passes, 'pass')}"
+    return f"{many(loader.batches, 'batch')} from {name}, in {many(loader.passes, 'epoch')}"

@@ -17,7 +17,7 @@ from .ranks import Stand, traced, waiting
 #
 # Collectives pair by their order and by nothing else. One that a single rank calls too many, or too few, is paired with
 # whatever the others call next; from there on every pair is shifted, until one does not fit.
-# Collectives to which all ranks bring the same sizes; in the others, as scatter, they need not.
+# Collectives that need the same sizes on all ranks; others, such as scatter, do not.
 SAME_SIZES = ("all_reduce", "allreduce", "broadcast", "barrier")
 BLOCK = 64  # collectives in a row that one rank alone may have called: a whole validation with a gather for each batch
 INSIDE_DDP = ("backward", "__call__", "_wrapped_call_impl", "_call_impl", "forward")
@@ -27,8 +27,8 @@ class Parting(NamedTuple):
     """Calls that some ranks made and the others did not."""
 
     extra: list[Collective]  # in order, of the first of `ranks`
-    ranks: list[int]  # who called them
-    others: list[int]  # who did not
+    ranks: list[int]  # that called them
+    others: list[int]  # that did not
     instead: Collective | None  # what the first of the others called at that place; None: nothing, or it is not known
     pairs: int = 0  # of calls after these that agree, once they are left out
 
@@ -44,7 +44,7 @@ class Traces(NamedTuple):
     first: int
     last: int  # of the rank that came furthest
     batches: dict[int, int]  # that each rank has trained on
-    died: set[int]  # ranks that died in a collective: an error, too, makes it count as finished
+    died: set[int]  # ranks that crashed in a collective: an error, too, makes it count as finished
 
     def waits(self, rank: int, number: int) -> bool:
         call = self.at(rank, number)
@@ -115,7 +115,7 @@ def _by_sequence(stand: Stand) -> dict[int, Collective]:
 
 
 def _first_misfit(told: Traces) -> int | None:
-    """The first number whose calls cannot be one; or at which somebody waits, and others have called nothing."""
+    """The first number whose calls cannot be one; or at which a rank waits, and others have called nothing."""
     for number in told.numbers():
         calls = [told.at(rank, number) for rank in told.by_rank]
         made = [one for one in calls if one is not None]
@@ -160,7 +160,7 @@ def _options(told: Traces, start: int) -> Iterator[Parting]:
 def _likely(told: Traces, found: Parting) -> tuple[bool, bool, int, bool, int, int]:
     """How little speaks for it. Best is that all agrees once the calls are left out; then, that only they call it.
 
-    Where nothing tells the sides apart: who called something too many has come less far; what DDP calls by itself, or
+    Where nothing tells the sides apart: the side with a call too many has come less far; what DDP calls by itself, or
     most ranks call, is no mistake.
     """
     known = any(line_of(one) == line_of(found.first) for rank in found.others for one in told.by_rank[rank].values())
@@ -227,7 +227,7 @@ EQUAL = ("all_reduce", "broadcast", "reduce", "all_gather", "_all_gather_base", 
 
 
 class Had(NamedTuple):
-    """What a rank brought to the collective."""
+    """What a rank called the collective with."""
 
     rank: int
     what: str  # its shape, or what else differs
@@ -268,7 +268,7 @@ def _shapes(text: str) -> tuple[str, list[Had]] | None:
 
 @once
 def differing(case: Case) -> list[tuple[Process, Collective]]:
-    """The first collective to which ranks brought different sizes, and what each brought.
+    """The first collective that ranks called with different sizes, and the size of each.
 
     Where operations or lines differ, a rank has left one out or called one too many. So it has if both sizes are those
     of other calls before: a loop over parameters calls the same line with many sizes.
@@ -303,7 +303,7 @@ def shape(sizes: list[list[int]]) -> str:
 
 
 def least(had: list[Had]) -> Had:
-    """Who brought fewest: mostly the one whose data differ."""
+    """The rank with the smallest size: mostly the one whose data differ."""
     return min(had, key=lambda one: prod(int(size) for size in re.findall(r"\d+", one.what)))
 
 

@@ -1,7 +1,8 @@
-"""A process that stands still, put into the words that rules about it share."""
+"""A process without progress, put into the words that rules about it share."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from ..evidence.basics import Place
@@ -16,7 +17,7 @@ from .standstill import fetching, recorded, standing
 
 
 class Culprit(NamedTuple):
-    """Who it is, where it stands, with which sample, for how long at least."""
+    """Which process is blocked, where, on which sample, and for how long at least."""
 
     seen: Seen
     stack: Stack
@@ -57,14 +58,20 @@ def culprit(case: Case, seen: Seen, stack: Stack) -> Culprit:
 
 
 def found(
-    one: Culprit, cause: str, seen: list[str], remedy: Remedy, case: Case, subject: Subject | None = None
+    one: Culprit,
+    cause: str,
+    seen: list[str],
+    remedy: Remedy,
+    case: Case,
+    subject: Subject | None = None,
+    alternatives: Sequence[Remedy] = (),
 ) -> Finding:
     """A finding about it; what it is about is the sample, unless something better is known."""
     if subject is None and one.sample is not None:
         subject = Subject("sample", str(one.sample))
     told = list(seen)
     if one.loader:
-        told.append(f"it works for {one.loader}")
+        told.append(f"loader: {one.loader}")
     if one.seen.rank is not None:
         told += waits(waiting(case))
     stall = case.stall
@@ -73,6 +80,7 @@ def found(
         cause=cause,
         seen=told,
         remedy=remedy,
+        alternatives=list(alternatives),
         node=one.seen.node,
         rank=one.seen.rank,
         worker=one.seen.worker,
@@ -86,12 +94,12 @@ def found(
 def state(one: Culprit) -> str:
     """asleep in futex_do_wait for at least 12 s, no processor time used."""
     task = one.seen.main_task
-    words = {"R": "running", "S": "asleep", "D": "asleep in the kernel", "T": "stopped", "t": "held by a tracer"}
+    words = {"R": "running", "S": "asleep", "D": "blocked in the kernel", "T": "stopped", "t": "held by a tracer"}
     inside = f" in {task.wait_channel}" if task.wait_channel else ""
-    used = "no processor time" if task.cpu < 0.01 else f"{duration(task.cpu)} of processor time"
+    used = "no CPU time" if task.cpu < 0.01 else f"{duration(task.cpu)} of CPU time"
     return (
-        f"pid {one.seen.pid} is {words.get(task.state, task.state)}{inside}; it has not got on for at least "
-        f"{duration(one.seconds)} and used {used} in the {duration(one.seen.looked)} it was looked at"
+        f"pid {one.seen.pid} is {words.get(task.state, task.state)}{inside}: no progress for at least "
+        f"{duration(one.seconds)}, {used} over a {duration(one.seen.looked)} sample"
     )
 
 
@@ -99,14 +107,14 @@ def calls(one: Culprit, count: int = 3) -> str:
     """The innermost calls, for people who know their code."""
     inside = fetch_of(one.stack)
     frames = (inside[1] if inside is not None else one.stack.calls)[:count]
-    return "it stands in " + " < ".join(f"{frame.name} ({short(place(frame))})" for frame in frames)
+    return "innermost calls: " + " < ".join(f"{frame.name} ({short(place(frame))})" for frame in frames)
 
 
 def awaited(one: Awaited) -> str:
     """The FIFO /data/x; the pipe to `curl …` (pid 12); the socket tcp … -> …."""
     if one.kind == "pipe":
         ends = ", ".join(f"`{holder.command}` (pid {holder.pid})" for holder in one.holders[:3])
-        return f"a pipe to {ends}" if ends else "a pipe that nobody else has open"
+        return f"a pipe to {ends}" if ends else "a pipe that no other process has open"
     if one.kind == "child":
         first, rest = one.holders[0], len(one.holders) - 1
         return f"its child `{first.command}` (pid {first.pid})" + (f" and {many(rest, 'other')}" if rest else "")

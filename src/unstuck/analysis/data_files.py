@@ -84,8 +84,17 @@ def concerned(case: Case) -> set[str] | None:
     own += [(one.process, one.failure) for one in raised(case)]
     if not own:
         return None
-    paths = {name for process, failure in own for name in _named(process, failure)}
-    return {os.path.join(case.run.cwd, one.removeprefix("file:")) for one in paths}
+    return {path for process, failure in own for path in _in_hand(case, process, failure)}
+
+
+def raised_over(case: Case, paths: set[str]) -> Failure | None:
+    """The exception of a worker over one of these files, as it was raised there."""
+    own = (one for one in raised(case) if one.process.role == "worker")
+    return next((one.failure for one in own if _in_hand(case, one.process, one.failure) & paths), None)
+
+
+def _in_hand(case: Case, process: Process, failure: Failure) -> set[str]:
+    return {os.path.join(case.run.cwd, one.removeprefix("file:")) for one in _named(process, failure)}
 
 
 def _named(process: Process, failure: Failure) -> Iterator[str]:
@@ -197,7 +206,7 @@ def _habits(case: Case) -> Counter[tuple[str, bool]]:
 
 
 def _is_habit(fault: Fault, file: DataFile, habits: Counter[tuple[str, bool]], case: Case) -> bool:
-    """Hardly any archive beside it has an end mark, or, of a run, nobody has looked: so to have none is no sign."""
+    """Hardly any archive next to it has an end mark, or, of a run, none was checked: then a missing mark is no sign."""
     if fault.kind != NO_END:
         return False
     folder = file.path.rpartition("/")[0]
@@ -226,7 +235,7 @@ def matched(manifest: Manifest, files: Iterable[str]) -> dict[str, Listed]:
 
 
 def _unique(paths: Iterable[str], way: Callable[[str], str]) -> dict[str, int]:
-    """Positions, by what is compared; without what stands there twice."""
+    """Positions, by what is compared; without what is there twice."""
     found: dict[str, int] = {}
     twice = set()
     for number, path in enumerate(paths):
@@ -293,6 +302,8 @@ def _belongs(folder: str, summed_up: set[str], data: Data) -> bool:
 # Samples with such a fault are there, and are counted, though they are of no use.
 COUNTED = ("image", "undecodable", "zeros", "tar-apart", "tar-duplicate", "manifest")
 ENOUGH = 3  # siblings that must be whole
+FEW = 2  # files: of more of them, a cause says no more than how many samples are lost
+MANIFEST = "the manifest"  # says it exactly; siblings only give an estimate
 ALIKE = 0.8  # of them that must have the same number: then every shard was meant to have it
 
 
@@ -315,7 +326,7 @@ def _loss(bad: Bad, promised: int | None, usual: dict[str, Loss]) -> Loss | None
     cut = sum(one.kind == "tar-cut-data" and bool(one.sample) for one in bad.faults)
     have = max((bad.file.samples or 0) - cut, 0)  # the sample that is cut is none
     if promised is not None and promised > have:
-        return Loss(promised - have, promised, "the manifest")
+        return Loss(promised - have, promised, MANIFEST)
     if bad.lost is not None:
         counted = sum(one.lost or 0 for one in bad.faults if one.kind in COUNTED) if bad.file.format != "jsonl" else 0
         counted = counted * bad.total // len(bad.faults)
@@ -341,22 +352,39 @@ def _usual(case: Case) -> dict[str, Loss]:
         if len(counts) >= ENOUGH:
             middle = int(median(counts))
             about = sum(one == middle for one in counts) < ALIKE * len(counts)
-            known = Loss(0, middle, "the other shards" if not about else "the middle of the other shards", about)
+            known = Loss(0, middle, "the other shards" if not about else "the median of the other shards", about)
             found |= {one.path: known for one in series.files[:-1]}  # the last of a series may be shorter
     return found
 
 
-def cost(case: Case, found: list[Bad]) -> str:
+def cost(case: Case, found: list[Bad], what: str = "lost") -> str:
     """24 of 50 samples are lost. Of files that hold one sample each there is no more to say than that they are bad."""
-    known = [one for one in losses(case, found) if one is not None and one.of > 1]
+    known = _known_losses(case, found)
     if not known:
         return ""
     lost, of = sum(one.lost for one in known), sum(one.of for one in known)
-    about = "about " if any(one.about for one in known) else ""
+    about = "about " if any(one.by and one.by != MANIFEST for one in known) else ""
+    count = f"{lost:,} of {many(of, 'sample')}" if lost < of else f"{'' if about else 'all '}{many(of, 'sample')}"
+    count = count if len(found) <= FEW else many(lost, "sample")
+    return f"{about}{count} {'is' if lost == 1 else 'are'} {what}"
+
+
+def how_known(case: Case, found: list[Bad]) -> list[str]:
+    """Evidence beside `cost`: what says how many samples are lost, where it is not the file itself, and of how many."""
+    known = _known_losses(case, found)
     by = sorted({one.by for one in known if one.by})
-    going = f", going by {' and '.join(by)}" if by else ""
-    rest = f" of {many(len(known), 'file')}" if len(known) < len(found) else ""
-    return f"{about}{lost:,} of {many(of, 'sample')}{rest} {'is' if lost == 1 else 'are'} lost{going}"
+    told = (
+        [f"number of samples lost: {'from' if by == [MANIFEST] else 'estimated from'} {' and '.join(by)}"] if by else []
+    )
+    if known and len(found) > FEW:
+        told.append(f"samples lost: {sum(one.lost for one in known):,} of {sum(one.of for one in known):,}")
+    if known and len(known) < len(found):
+        told.append(f"number of samples lost: known for {len(known):,} of {many(len(found), 'file')}")
+    return told
+
+
+def _known_losses(case: Case, found: list[Bad]) -> list[Loss]:
+    return [one for one in losses(case, found) if one is not None and one.of > 1]
 
 
 # Samples of archives that lack a part which nearly all others of their series have.

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from ..evidence.data import DataFile, Fault
 from ..evidence.finding import Finding, Remedy, Symptom
 from ..wording.printable import printable, quoted
-from ..wording.text import many, size
+from ..wording.text import many, said, size
 from .case import Case
-from .data_files import Bad, base, concerned, folder_of
+from .data_files import Bad, base, concerned, folder_of, raised_over
 from .side_work import NO_ROOM, half_written
 
 LINES = 4  # of what was seen: a finding is read, a list is written by --quarantine
@@ -18,9 +18,10 @@ LIST = "bad-samples.txt"
 
 
 def named(files: list[DataFile], noun: str = "file") -> str:
-    """shard-000017.tar; shard-000017.tar and 3 other files."""
+    """shard-000017.tar; shard-000017.tar and another file; shard-000017.tar and 3 other files."""
     more = len(files) - 1
-    return base(files[0].path) + (f" and {more:,} other {noun}{'s' if more > 1 else ''}" if more else "")
+    others = f"{more:,} other {noun}s" if more > 1 else f"another {noun}"
+    return base(files[0].path) + (f" and {others}" if more else "")
 
 
 def places(found: list[Bad]) -> list[str]:
@@ -47,8 +48,8 @@ def _these(files: int) -> str:
 
 
 def place(fault: Fault) -> str:
-    """byte 26,624: it ends in the data of 000026.jpg."""
-    if fault.at is not None and f"byte {fault.at:,}" not in fault.what:
+    """byte 26,624: the file ends inside 000026.jpg."""
+    if fault.at is not None and not any(text in fault.what for text in (f"byte {fault.at:,}", f"{fault.at:,} bytes")):
         return f"byte {fault.at:,}: {fault.what}"
     return fault.what
 
@@ -60,27 +61,37 @@ def about(file: DataFile) -> str:
     return ", ".join(parts)
 
 
-def finding(case: Case, found: list[Bad], cause: str, remedy: Remedy, symptom: str = "") -> Finding:
-    """What would make a training crash has not done so where a run went on, or ended in another way."""
+def finding(
+    case: Case,
+    found: list[Bad],
+    cause: str,
+    remedy: Remedy,
+    symptom: str = "",
+    alternatives: Sequence[Remedy] = (),
+    more: Sequence[str] = (),
+) -> Finding:
+    """Files that were checked have ended no run. Of a run that went on, or ended otherwise, they made wrong data.
+
+    `more`: evidence beside the places in the files.
+    """
     of_run = case.data is not None and case.data.of_run
     went_on = of_run and concerned(case) is None
+    paths = {one.file.path for one in found}
+    failure = raised_over(case, paths) if of_run else None
     return Finding(
         cause=cause,
-        seen=places(found),
+        seen=[*places(found), *more],
         remedy=remedy,
+        alternatives=list(alternatives),
+        saw=printable(said(failure)) if failure is not None else "",
         subject=found[0].subject,
-        symptom=Symptom.WRONG.value if went_on else symptom,
-        because_of=NO_ROOM if of_run and {one.file.path for one in found} <= half_written(case) else None,
+        symptom=(Symptom.WRONG.value if went_on else symptom) if of_run else Symptom.BAD_DATA.value,
+        because_of=NO_ROOM if of_run and paths <= half_written(case) else None,
     )
 
 
-def again(case: Case, found: list[DataFile]) -> list[str]:
-    """Commands: look at the worst file once it is new; have all that is bad written into a list until then."""
-    return [*once_more(case, found[0]), *listed_out(case)]
-
-
 def once_more(case: Case, file: DataFile) -> list[str]:
-    """The command that checks this file; of a run, all of its folder, which nobody has looked at."""
+    """The command that checks this file; of a run, all of its folder, which was not checked."""
     data = case.data
     if data is None or (data.asked.paths == [file.path] and not data.of_run):
         return []
@@ -102,18 +113,21 @@ def _decode(case: Case) -> str:
     return " --decode" if case.data is not None and case.data.asked.decode else ""
 
 
-def fetch(case: Case, found: list[Bad], more: str = "") -> Remedy:
-    """A file that has to be had again, as a whole."""
+def fetch(case: Case, found: list[Bad]) -> Remedy:
+    """For a file of which a good copy is needed as a whole."""
     files = [one.file for one in found]
-    them = "it" if len(files) == 1 else "them"
-    until = (
-        "Then check the others of its folder: there is seldom only one such."
-        if case.data is not None and case.data.of_run
-        else f"Then check {them} once more; until then, --quarantine writes a list of what to leave out, with a filter "
-        "for the loader."
+    what = (
+        "the rest of its folder" if case.data is not None and case.data.of_run else "it" if len(files) == 1 else "them"
     )
-    text = f"Fetch {listing(files)} again, or write {them} again from the source. {more}{until}"
-    return Remedy(text, again(case, files))
+    text = f"Fetch {listing(files)} again, or write {'it' if len(files) == 1 else 'them'} again from the source"
+    return Remedy(f"{text}. Then check {what}.", once_more(case, files[0]))
+
+
+def skipped(case: Case) -> list[Remedy]:
+    """Until the data is good: training without what is bad in it."""
+    commands = listed_out(case)
+    text = "Train without what is bad until then: this writes a list of it, and prints a filter for the loader."
+    return [Remedy(text, commands)] if commands else []
 
 
 def listing(files: list[DataFile]) -> str:

@@ -1,4 +1,4 @@
-"""The way to the first batch: how long it took, what was read for it, and what the user's own code did meanwhile."""
+"""The way to the first batch: how long it took, what was read for it, and what the user's own code did."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from ..evidence import Glance
 from ..evidence.basics import Place
+from ..evidence.finding import Remedy
 from ..evidence.loader import DataFile, Fetching, Loader, LoaderState, Source
 from ..evidence.process import Process, Progress
 from ..wording.text import duration, many, percent, short
@@ -34,7 +35,7 @@ class Feeding(NamedTuple):
 
     @property
     def documents(self) -> int:
-        """Handed to a tokenizer; where there is none that is known, rows that were read."""
+        """Those that were tokenised; where no tokenizer is known, rows that were read."""
         return sum(one.items for one in self.sources if one.kind == (TOKENS if self.tokenizers else ROWS))
 
     @property
@@ -64,14 +65,14 @@ class Feeding(NamedTuple):
         return max((*told, *(one.last for one in self.sources)), default=0.0)
 
     def filled(self, first_step: float) -> float:
-        """When the last of it was read, made or told before that step: what is done with the batch is no part of it."""
+        """When the last of it was read, made or reported before that step: training on the batch does not count."""
         read = [one.before for one in self.sources if one.before is not None]
         told = [one.since if one.rose is None else one.first + one.rose for one in self.progress if one.first]
         return max((one for one in (*read, *told) if one <= first_step), default=first_step)
 
     @property
     def buffer(self) -> Progress | None:
-        """The one that was filled last, of those that say how much they need."""
+        """The buffer that was filled last, of those with a known need."""
         return max((one for one in self.progress if one.need > 0), key=lambda one: one.since, default=None)
 
     @property
@@ -82,7 +83,7 @@ class Feeding(NamedTuple):
 
     @property
     def rate(self) -> float | None:
-        """Of what the buffer holds, a second."""
+        """Items of the buffer per second."""
         buffer, began = self.buffer, self.began
         if buffer is None or began is None:
             return None
@@ -95,7 +96,7 @@ class Feeding(NamedTuple):
 
     @property
     def left(self) -> float | None:
-        """Seconds until the buffer is full, as it went so far."""
+        """Seconds until the buffer is full, at the rate so far."""
         buffer, rate = self.buffer, self.rate
         return None if buffer is None or not rate else max(buffer.need - buffer.have, 0) / rate
 
@@ -115,7 +116,7 @@ def feeding(case: Case, process: Process) -> Feeding:
 
 
 def gave_batches(process: Process) -> bool:
-    """A loader of its has, or it has fetched one itself."""
+    """Whether the process got at least one batch."""
     return any(one.batches for one in process.loaders) or any(one.batches for one in process.fetching)
 
 
@@ -140,16 +141,18 @@ def filling(fed: Feeding, *, came: bool = False) -> str:
         unit = f" {buffer.unit}" if buffer.unit else ""
         rate = f"{fed.rate:,.0f}{unit or ' items'} a second" if fed.rate else ""
         if came:
-            rate = rate if fed.sources else ""  # of a buffer that is told, only the newest filling is known
-            parts.append(f"a batch comes once {buffer.name} holds {buffer.need:,}{unit}{f', {rate}' if rate else ''}")
+            rate = rate if fed.sources else ""  # of a reported buffer, only the newest filling is known
+            parts.append(
+                f"a batch needs {buffer.need:,}{unit or ' items'} in {buffer.name}{f', {rate}' if rate else ''}"
+            )
         else:
             parts.append(f"{buffer.name} {buffer.have:,}/{buffer.need:,}{unit} ({percent(buffer.have / buffer.need)})")
             if rate and fed.left is not None:
                 parts.append(f"{rate}, full in about {duration(fed.left)}")
     if fed.per_document is not None and fed.tokens:
         need = buffer.need if buffer is not None and buffer.unit == "tokens" else 0
-        needs = f", so that a batch needs about {many(round(need / fed.per_document), 'document')}" if need else ""
-        parts.append(f"{fed.per_document:,.0f} tokens a document{needs}")
+        needs = f", so a batch needs about {many(round(need / fed.per_document), 'document')}" if need else ""
+        parts.append(f"{fed.per_document:,.0f} tokens per document{needs}")
     return "; ".join(parts)
 
 
@@ -163,17 +166,17 @@ def on_the_way(fed: Feeding) -> list[str]:
 
 
 def before_first(case: Case, process: Process) -> str:
-    """How far it is on its way to the first batch, if it uses a data library; nothing once there was one."""
+    """How far it is on its way to the first batch, if it uses a data library; empty once there was a batch."""
     fed = feeding(case, process)
     if not fed.sources or fed.steps or fed.batches:
         return ""
     return "; ".join(part for part in (so_far(case, process), filling(fed)) if part)
 
 
-# The first batch of a loader, or of a generator that is none: how long it took, and how long those after it.
+# The first batch of a loader, or of a plain generator: how long it took, and how long those after it.
 ENDED_WELL = 0
-LATELY = 10.0  # seconds: what has brought nothing for so long may just as well stand
-STOOD = 1.5  # times the first: a wait that is so much longer is no usual one
+LATELY = 10.0  # seconds: without anything new for so long, it may be hung
+STOOD = 1.5  # times the first: a wait that is so much longer is unusual
 GROWN = 4 << 20  # bytes in that time: more than an interpreter takes for itself
 
 
@@ -181,14 +184,14 @@ class First(NamedTuple):
     """The first batch, and what came after it. Neither starting workers nor the first step is part of it."""
 
     fed: Feeding
-    began: float  # when it was asked for, and there was somebody to load it
+    began: float  # when it was requested, and a worker or the main process was ready to load it
     seconds: float  # that it took, or has taken so far
     came: bool
     of: float  # seconds from when it was asked for to the end, or to now
     later: float | None  # seconds for each batch after it; None: there was none
     others: int  # how many those were
     later_share: float  # of the time after it that went into getting batches
-    moves: bool = True  # something was read, loaded or made lately
+    moves: bool = True  # something was read, loaded or made in the last seconds
     sampled: bool = True  # a sample of it was loaded
     loader: Loader | None = None  # None: a generator of the user's own
     loads: tuple[Fetching, ...] = ()  # who loaded it, of a loader
@@ -387,40 +390,39 @@ def _common(looks: list[Glance]) -> list[tuple[Place, int]]:
 
 
 def words(warm: Warming, first: First) -> str:
-    """`nearly all of it is its first sample, 13.4 s, at data.py:12 (build)`."""
-    at = f"{short(warm.where)} ({warm.where.function})" if warm.where is not None else ""
+    """What the time went into, for the cause: `nearly all in one sample`."""
     if not first.came:
-        loaded = "its first sample is being loaded" if warm.first_sample else "samples of it come"
-        return f"{loaded}{f', at {at}' if at else ''}" if first.loader is not None else f"it is at {at}" if at else ""
-    if warm.longest >= MOST * first.seconds:
-        return f"nearly all of it is one sample, {duration(warm.longest)}{f', at {at}' if at else ''}"
-    return f"it was spent at {at}" if at else ""
+        return (
+            "" if first.loader is None else "still in its first sample" if warm.first_sample else "samples keep coming"
+        )
+    return "nearly all in one sample" if warm.longest >= MOST * first.seconds else ""
 
 
 def seen(warm: Warming, first: First) -> list[str]:
     told = []
+    at = f" in {warm.where.function} ({short(warm.where)})" if warm.where is not None else ""
     if warm.longest and first.came:
-        told.append(f"one sample took {duration(warm.longest)}, most others {duration(warm.usual)}")
+        told.append(f"one sample took {duration(warm.longest)}{at}, most others {duration(warm.usual)}")
     if warm.met and warm.where is not None:
-        told.append(f"{warm.met} of {many(warm.looks, 'look')} met it in {warm.where.function}")
-    return told
+        told.append(f"{warm.met} of {many(warm.looks, 'stack sample')} were{at}")
+    return told or ([f"the code that loads it:{at.removeprefix(' in')}"] if at else [])
 
 
-def advice(warm: Warming, first: First) -> list[str]:
-    """What would make it faster, where it is the user's own code that takes the time."""
+def advice(warm: Warming, first: First) -> list[Remedy]:
+    """What would make it faster, where the user's own code takes the time."""
     loader = first.loader
-    at = f"{short(warm.where)} ({warm.where.function})" if warm.where is not None else "the loader's own code"
+    at = f"{warm.where.function} ({short(warm.where)})" if warm.where is not None else "the loader's own code"
     if loader is None:
-        return [f"Look at what {at} does before there is enough for a batch."]
+        return [Remedy(f"Look at what {at} does before it has enough for a batch")]
     if not warm.first_sample and warm.longest < MOST * first.seconds:
-        than = ": samples of the first batch take far longer there than those of later ones" if first.came else ""
-        return [f"Look at {at}{than or ', where its samples are loaded'}."]
-    parts = [f"What {at} does once before its first sample could be done beforehand and kept on disk."]
-    if loader.num_workers > 1:
-        forked = ", where forked workers find it ready" if loader.context in (None, "fork") else ""
-        parts.append(
-            f"Each of the {loader.num_workers} workers does it for itself: do it once in the main process{forked}."
+        than = (
+            ": the first samples take far longer there than later ones" if first.came else ", where samples are loaded"
         )
+        return [Remedy(f"Look at {at}{than}")]
+    found = [Remedy(f"Do what {at} does before its first sample once, and keep the result on disk")]
+    if loader.num_workers > 1:
+        forked = "; forked workers inherit it" if loader.context in (None, "fork") else ""
+        found.append(Remedy(f"Do it once in the main process, not in each of {loader.num_workers} workers{forked}"))
     if loader.iterable:
-        parts.append("If it fills a buffer, begin to give samples before that is full.")
-    return parts
+        found.append(Remedy("Yield samples before the buffer is full, if it fills a buffer"))
+    return found

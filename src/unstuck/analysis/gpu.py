@@ -28,7 +28,7 @@ class GpuUse(NamedTuple):
 
     @property
     def words(self) -> list[str]:
-        return [f"whether the GPU was busy meanwhile is not known: {self.unknown}"] if self.unknown else []
+        return [f"GPU use unknown: {self.unknown}"] if self.unknown else []
 
     @property
     def certainty(self) -> str:

@@ -1,4 +1,4 @@
-"""Passes over loaders: what each should bring, who loaded it, and what distributed samplers drew."""
+"""Passes over loaders: what each should yield, which workers loaded it, and what distributed samplers drew."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from ..evidence.process import Failure, Process
 from ..wording.text import duration, many, who
 from .case import Case, once
 
-# Workers of a loader by the pass they were started for: a crew is what one iterator started together.
+# Workers of a loader by the iteration they were started for: a crew is what one iterator started together.
 
 
 def crews(case: Case, main: Process, loader: Loader) -> list[list[Process]]:
-    """The first crew first. Persistent workers are one crew for all passes."""
+    """In order of their start. Persistent workers are one crew for all epochs."""
     found: list[list[Process]] = [[]]
     for worker in case.workers_of(main, loader):
         if any(other.worker == worker.worker for other in found[-1]):
@@ -34,7 +34,7 @@ def fetched(case: Case, main: Process, loader: Loader) -> list[Fetching]:
 
 
 def states(worker: Process) -> list[State]:
-    """What a worker's copy of the dataset was at the beginning of its passes."""
+    """The state of a worker's copy of the dataset at the beginning of its epochs."""
     return [one for fetching in worker.fetching for one in fetching.states]
 
 
@@ -51,9 +51,9 @@ def names(workers: list[Process]) -> str:
     return f"{first} and {who(rest[0])}" if len(rest) == 1 else f"{first} and {len(rest)} others"
 
 
-# What a pass over a loader should bring, what torch itself explains of a difference, and findings about loaders.
+# What an epoch of a loader should yield, what torch itself explains of a difference, and findings about loaders.
 EMPTY = "empty-loader-drop-last"
-# What code raises that relies on at least one round of a loop: nothing to divide by, to name, to take or to join.
+# What code raises that relies on at least one iteration: nothing to divide by, to name, to take or to join.
 OF_NOTHING = (
     "ZeroDivisionError", "UnboundLocalError", "NameError", "StopIteration", "IndexError", "KeyError", "ValueError",
     "TypeError", "AttributeError", "AssertionError", "RuntimeError", "StatisticsError",
@@ -61,7 +61,7 @@ OF_NOTHING = (
 
 
 def spare(loader: Loader) -> int:
-    """Batches more or fewer than announced that are no mistake: every worker has an incomplete last one of its own."""
+    """Batches more or fewer than len() says that are no mistake: every worker has an incomplete last batch."""
     return max(loader.num_workers, 1) - 1 if loader.iterable else 0
 
 
@@ -73,7 +73,7 @@ def used_loaders(case: Case) -> list[tuple[Process, Loader]]:
 
 
 def raised_after_nothing(process: Process, failure: Failure | None) -> Loader | None:
-    """The loader whose pass without a single batch was the last thing that happened before an exception."""
+    """The loader whose epoch without a single batch was the last thing that happened before an exception."""
     loader = process.newest_loader
     if failure is None or failure.how != "uncaught" or loader is None or failure.index is not None:
         return None
@@ -84,7 +84,7 @@ def raised_after_nothing(process: Process, failure: Failure | None) -> Loader | 
 
 
 def each_once(findings: Iterable[Finding | None]) -> Iterator[Finding]:
-    """One finding for each loader of the code: every rank has its own of them, and they say the same."""
+    """One finding for each loader in the code: every rank has the same loader, and its findings say the same."""
     told: set[str] = set()
     for one in findings:
         name = one.subject.name if one is not None and one.subject is not None else ""
@@ -93,26 +93,26 @@ def each_once(findings: Iterable[Finding | None]) -> Iterator[Finding]:
             yield one
 
 
-# Passes over loaders with a distributed sampler: which train, which evaluate, and what puts their results together.
+# Epochs of loaders with a distributed sampler: which train, which evaluate, and which collectives join their results.
 SUMS = ("all_reduce", "reduce", "reduce_scatter")
 GATHERS = ("all_gather", "gather", "all_gather_into_tensor", "_all_gather_base")
 OF_OBJECTS = ("all_gather_object", "gather_object")
 
 
 def phases_of(main: Process, loader: Loader) -> list[Phase]:
-    """What each pass over a loader was, as far as it is known."""
+    """The phase of each epoch of a loader, as far as it is known."""
     return [one for one in main.phases if one.loader == loader.number and one.number_of_pass is not None]
 
 
 def trained_passes(main: Process, loader: Loader) -> set[int]:
-    """In which an optimizer took a step. Of those too long ago to know: in which a trained loader came to its end."""
+    """Epochs in which an optimizer took a step. Of those too long ago to know: those that a trained loader finished."""
     known = {one.number_of_pass or 0: one.steps for one in phases_of(main, loader)}
     ended = {one.number for one in loader.ended if one.number not in known} if loader.optimizer_steps else set()
     return ended | {number for number, steps in known.items() if steps > 0}
 
 
 def made_anew(main: Process) -> list[list[Loader]]:
-    """Loaders that are one to their user: made at the same line, over one dataset, gone through one after the other."""
+    """Loaders that are one loader to their user: made at the same line, over one dataset, read one after the other."""
     found: list[list[Loader]] = []
     for loader in main.loaders:
         one = next((group for group in found if _goes_on(main, group, loader)), None)
@@ -134,7 +134,7 @@ def _goes_on(main: Process, group: list[Loader], loader: Loader) -> bool:
 
 
 def _is_over(one: Phase, other: Phase) -> bool:
-    """Before the other begins. Two loaders that take turns, as to train and to validate, are two."""
+    """It ended before the other begins. Two loaders that take turns, to train and to validate, are two."""
     return one.ended is not None and one.ended <= other.at
 
 
@@ -144,7 +144,7 @@ def order(one: Sampling) -> tuple[int, int, int | None]:
 
 
 class Evaluated(NamedTuple):
-    """A pass that evaluated, and the collectives between its beginning and the next training."""
+    """An epoch that evaluated, and the collectives between its beginning and the next training."""
 
     phase: Phase
     collectives: list[Collective]
@@ -159,7 +159,7 @@ class Evaluated(NamedTuple):
 
 
 def evaluations(main: Process, loader: Loader) -> list[Evaluated]:
-    """Of a loader that is never trained on. Only those of which the Flight Recorder still has all."""
+    """Of a loader that is never trained on; only those whose collectives are all still in the Flight Recorder."""
     if loader.optimizer_steps or not main.collectives:
         return []
     oldest = main.collectives[0]
@@ -175,34 +175,34 @@ def _until_training(main: Process, phase: Phase) -> list[Collective]:
 
 
 def of_samples(one: Collective, batch: int | None, samples: int) -> bool:
-    """Whether a gather holds one entry for each sample of a batch or of a share: from that, samples can be taken out.
+    """Whether a gather holds one entry for each sample of a batch or of a share: then samples can be removed from it.
 
-    Counts and other results that are worked out already have fewer entries.
+    Counts and other results that are already computed have fewer entries.
     """
     first = [size[0] if size else 1 for size in one.sizes]
     few = min(batch or samples, samples)
     return one.calls in OF_OBJECTS or any(count > 1 and (count >= few or count == samples % few) for count in first)
 
 
-# A resumed training that passes over what it was trained on before: no step is made, and nothing is wrong.
-TOO_FEW = 3  # batches from which nobody can tell how long the rest will take
+# A resumed training that skips what it was trained on before: no step is made, and nothing is wrong.
+TOO_FEW = 3  # batches: too few to tell how long the rest will take
 
 
 def passing_over(process: Process) -> list[Skipping]:
-    """What it is at now."""
+    """The skipping that goes on now."""
     return [one for one in process.skipping if not one.ended] if process.alive else []
 
 
 def in_words(one: Skipping) -> str:
-    """`passing over 120 of 400 batches that were trained before (accelerate.skip_first_batches), about 40 s left`."""
+    """`skipping 120 of 400 batches that were trained before (accelerate.skip_first_batches), about 40 s left`."""
     of = f"{one.skipped:,} of {many(one.of, 'batch')}" if one.of else many(one.skipped, "batch")
     left = remaining(one)
     soon = f", about {duration(left)} left" if left is not None else ""
-    return f"passing over {of} that were trained before ({one.who}){soon}"
+    return f"skipping {of} that were trained before ({one.who}){soon}"
 
 
 def remaining(one: Skipping) -> float | None:
-    """Seconds, if it goes on as before."""
+    """Seconds, at the same speed."""
     if not one.of or one.skipped < TOO_FEW or one.skipped >= one.of:
         return None
     return one.seconds / one.skipped * (one.of - one.skipped)

@@ -1,6 +1,6 @@
-"""Which rank died first and of what; which only lost their partner, gave up waiting, or were told to go.
+"""Which rank crashed first, and why; which only lost their partner, timed out, or were stopped by the launcher.
 
-When one rank dies, all the others die of it, and each prints an error of its own. The one to look at is the first.
+When one rank crashes, all the others fail because of it, and each prints an error of its own. The first one matters.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ WARNINGS = (10, 12)  # SIGUSR1, SIGUSR2: mostly there is a handler, which saves,
 SEEN_LATE = 1.0  # seconds: launchers look after their ranks that often, so a status may be older than it seems
 RAISED, KILLED, LEFT = "raised", "killed", "left"  # by itself: an exception, a signal, an exit code
 PARTNER_GONE, GAVE_UP, TOLD_TO_GO, FINISHED = "partner gone", "gave up", "told to go", "finished"
-ALONE = "alone"  # nobody came to meet it
+ALONE = "alone"  # no other rank joined
 BY_ITSELF = (RAISED, KILLED, LEFT)
 ABORTED = -6  # SIGABRT: how NCCL's watchdog ends a process, and gloo one that is sent more than it asked for
 NCCL = "nccl"
@@ -71,7 +71,7 @@ def crashed_at(process: Process) -> Place | None:
 
 
 class Cascade(NamedTuple):
-    """The first, and those that died of it or still wait for it."""
+    """The first, and those that failed because of it or still wait for it."""
 
     first: Death
     others: list[Death]
@@ -103,21 +103,21 @@ def _numbered(beside: list[Process], ranks: list[Process]) -> list[Process]:
 
 @once
 def deaths(case: Case) -> list[Death]:
-    """The first to die first. Who ended in order is among them; who lives, or ended unseen, is not."""
+    """In order of time. Ranks that finished are among them; those that live, or ended unseen, are not."""
     found = [death for one in members(case) if (death := _death(one, case.exit_of(one))) is not None]
     return _aborted_later(sorted(found, key=_order))
 
 
 @once
 def first_dead(case: Case) -> Death | None:
-    """Who did not die of another, first; if all did, the first of them. Who finished or was told to go did not die."""
+    """The first that crashed by itself, else the first of all. Ranks that finished or were stopped did not crash."""
     died = [one for one in deaths(case) if one.how not in (FINISHED, TOLD_TO_GO)]
     return next((one for one in died if one.how in (*BY_ITSELF, GAVE_UP, ALONE)), died[0] if died else None)
 
 
 @once
 def cascade(case: Case) -> Cascade | None:
-    """None: nobody died, nobody died of it, or the first to go was not one that died by itself."""
+    """None: no rank crashed, no other failed because of it, or the first to end had not crashed by itself."""
     ended = deaths(case)
     ranks = members(case)
     if len(ranks) < 2 or not ended or _was_stopped(case):
@@ -152,7 +152,7 @@ def _death(process: Process, seen: Exit | None) -> Death | None:
 def _watchdog_gave_up(process: Process, status: int, at: float) -> bool:
     """NCCL's watchdog, a thread without Python, aborts a process that has waited for the others as long as it may.
 
-    No exception says so. It shows in who aborted, and in that no step of this rank was made for the group's time-out.
+    No exception says so. It shows in which thread aborted, and in that this rank made no step for the group's timeout.
     """
     timeout = process.group.timeout if process.group is not None else None
     if not by_watchdog(process, status) or timeout is None:
@@ -169,7 +169,7 @@ def by_watchdog(process: Process, status: int | None) -> bool:
 
 
 def _aborted_later(ended: list[Death]) -> list[Death]:
-    """A watchdog that aborts after another rank has gone, and before its own time-out, has noticed that."""
+    """A watchdog that aborts after another rank has ended, and before its own timeout, has noticed that."""
     found: list[Death] = []
     for one in ended:
         late = any(before.how in (*BY_ITSELF, GAVE_UP, PARTNER_GONE) for before in found)
@@ -231,13 +231,13 @@ def launcher_failures(case: Case) -> list[Failure]:
 def of_others(cascade: Cascade) -> list[str]:
     """What became of them, for the evidence of a finding."""
     told = {
-        PARTNER_GONE: "lost their connection to it",
-        GAVE_UP: "gave up waiting in a collective",
-        ALONE: "waited for it in vain",
-        TOLD_TO_GO: "were told to go by their launcher",
-        RAISED: "raised by themselves afterwards",
-        LEFT: "left with an exit code afterwards",
-        KILLED: "were ended by a signal afterwards",
+        PARTNER_GONE: "lost the connection to it",
+        GAVE_UP: "timed out in a collective",
+        ALONE: "timed out waiting for it to join",
+        TOLD_TO_GO: "were stopped by their launcher",
+        RAISED: "raised an exception afterwards",
+        LEFT: "exited with an error code afterwards",
+        KILLED: "were killed by a signal afterwards",
         FINISHED: "had finished",
     }
     found = []
@@ -246,7 +246,7 @@ def of_others(cascade: Cascade) -> list[str]:
         if some:
             found.append(f"{_names(some)} {words if len(some) > 1 else _single(words)}{_saying(some[0])}")
     if cascade.waiting:
-        found.append(f"{many(len(cascade.waiting), 'rank')} still waited for it")
+        found.append(f"{many(len(cascade.waiting), 'rank')} still waiting for it")
     return found
 
 
@@ -258,7 +258,7 @@ def _names(some: list[Death]) -> str:
 
 
 def _single(words: str) -> str:
-    return words.replace("their", "its", 1).replace("were", "was", 1).replace("themselves", "itself", 1)
+    return words.replace("their", "its", 1).replace("were", "was", 1)
 
 
 def _saying(death: Death) -> str:

@@ -1,4 +1,4 @@
-"""Where each rank of a run stands: in which collective and at which line, elsewhere, or at its end."""
+"""Where each rank of a run is: in which collective and at which line, elsewhere, or at its end."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def as_of(process: Process, moment: float) -> Process:
 
 
 def _after(loader: Loader, moment: float, number: int | None = None) -> int:
-    """Batches that came later, of all passes or of one."""
+    """Batches that came later, of all epochs or of one."""
     return sum(at > moment + CLOCKS for of, at in loader.arrived if number in (None, of))
 
 
@@ -95,7 +95,7 @@ def _phase(phase: Phase, process: Process, moment: float) -> Phase:
     return msgspec.structs.replace(phase, ended=None, left=False, batches=max(phase.batches - later, 0), steps=steps)
 
 
-# Where each rank of a run stands: in which collective and at which line, elsewhere, or at its end.
+# Where each rank of a run is: in which collective and at which line, elsewhere, or at its end.
 #
 # Live stacks know best. Then come what the recording says is open, torch's Flight Recorder, and an exception's frames.
 C10D = "torch/distributed/distributed_c10d.py"
@@ -122,7 +122,7 @@ MANY = 8  # ranks that are named one by one
 
 
 class Stand(NamedTuple):
-    """Where one rank stands, or stood when it ended. `call` is empty outside of collectives."""
+    """Where one rank is, or was when it ended. `call` is empty outside collectives."""
 
     rank: int
     process: Process | None  # as it is recorded
@@ -171,7 +171,7 @@ class Stand(NamedTuple):
     @property
     def spot(self) -> str:
         """`backward at train.py:31`."""
-        return f"{self.call or 'code of its own'}{f' at {short(self.where)}' if self.where is not None else ''}"
+        return f"{self.call or 'its own code'}{f' at {short(self.where)}' if self.where is not None else ''}"
 
 
 @once
@@ -186,22 +186,22 @@ def stand(case: Case) -> list[Stand]:
 
 @once
 def waiting(case: Case) -> list[Stand]:
-    """Ranks that stand in a collective, or did when they died of it."""
+    """Ranks that are in a collective, or were when they failed in it."""
     return [one for one in stand(case) if one.waits]
 
 
 @once
 def elsewhere(case: Case) -> list[Stand]:
-    """Live ranks that stand in none."""
+    """Live ranks that are in no collective."""
     return [one for one in stand(case) if not one.waits and one.seen is not None]
 
 
 @once
 def all_wait(case: Case) -> list[Stand]:
-    """Where all ranks stand, if each waits for others, has died of that, was told to go, or has ended. Else none.
+    """Where all ranks are, if each waits for others, has failed because of that, was stopped, or has ended. Else none.
 
-    While one is anywhere else, or has died by itself, its own story explains that the others wait. Who lives has to
-    stand for long: in a run that goes on, every rank waits in a collective now and then.
+    While a rank is anywhere else, or has crashed by itself, its own story explains that the others wait. Live ranks
+    must have been there for long: in a healthy run, every rank waits in a collective now and then.
     """
     stands = stand(case)
     waits = any(one.waits and not one.sent_away for one in stands)
@@ -210,7 +210,7 @@ def all_wait(case: Case) -> list[Stand]:
 
 
 def traced(process: Process) -> list[Collective]:
-    """Its Flight Recorder, unless the process got on after that was asked, or did not answer."""
+    """Its Flight Recorder, unless the process made progress after that was read, or did not answer."""
     fresh = process.traced is not None and process.traced >= process.last_sign - WRITING
     return process.collectives if fresh and not process.trace_refused else []
 
@@ -249,11 +249,11 @@ def told(stands: list[Stand]) -> list[str]:
     found = []
     for (spot, died), ranks in spots.items():
         waits = "waited" if died else "wait" if len(ranks) > 1 else "waits"
-        found.append(f"{listed(ranks)} {waits} in {spot}" + (" and died there" if died else ""))
+        found.append(f"{listed(ranks)} {waits} in {spot}" + (" and crashed there" if died else ""))
     ended = [one.rank for one in stands if one.ended]
     sent = [one.rank for one in stands if one.sent_away and not one.waits]
-    found += [f"{listed(ended)} had come to the end of the script"] if ended else []
-    return found + ([f"{listed(sent)} {'were' if len(sent) > 1 else 'was'} told to go"] if sent else [])
+    found += [f"{listed(ended)} had reached the end of the script"] if ended else []
+    return found + ([f"{listed(sent)} {'were' if len(sent) > 1 else 'was'} stopped by the launcher"] if sent else [])
 
 
 def entry_name(entry: Collective) -> str:
@@ -291,7 +291,7 @@ def _stand(case: Case, rank: int, process: Process | None, seen: Seen | None, en
     if process is None:
         return Stand(rank, None, seen)
     death = ended.get(process.pid)
-    unseen = process.alive and case.stall is None  # and it may well get on
+    unseen = process.alive and case.stall is None  # and it may well make progress
     if unseen or (death is not None and death.how == FINISHED):
         return Stand(rank, process, seen, death=death)
     call, where = _recorded(process, death)
@@ -330,7 +330,7 @@ def _of_calls(calls: list[Frame]) -> tuple[str, Place | None]:
 
 
 def _recorded(process: Process, death: Death | None) -> tuple[str, Place | None]:
-    """Of one that nobody sees any more: what it was in, unless it died of something else."""
+    """A rank that can no longer be seen: what it was in, unless something else ended it."""
     if death is not None and death.how in BY_ITSELF and death.status != ABORTED:
         return "", death.where
     span = _open_span(process, death)

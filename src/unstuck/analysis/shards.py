@@ -18,7 +18,7 @@ from .passes import crews
 from .ranks import listed
 from .shares import uneven
 
-# Questions about webdataset's shards: whose they are, and what was raised over them.
+# webdataset's shards: which process reads which, and what was raised because of them.
 WEBDATASET = "webdataset"
 SPLIT = "split_by_node"
 
@@ -48,7 +48,7 @@ def newest(process: Process) -> Shards | None:
 
 
 def readers(case: Case, main: Process) -> list[Process]:
-    """The processes of one rank that go through shards: its workers, and itself where it has none."""
+    """The processes of one rank that read shards: its workers, or itself where it has none."""
     workers = [worker for loader in main.loaders for worker in case.workers_of(main, loader)]
     return [process for process in [main, *workers] if newest(process) is not None]
 
@@ -59,18 +59,18 @@ def crew_size(main: Process, loader: Loader | None) -> tuple[int, int]:
 
 
 def without(total: int, ranks: int, workers: int) -> int:
-    """How many of these processes are left without a shard, if they are dealt out one by one."""
+    """How many of these processes get no shard, if shards are assigned one by one."""
     each, more = divmod(total, ranks)  # so many for each rank, and one more for the first of them
     return more * max(workers - each - 1, 0) + (ranks - more) * max(workers - each, 0)
 
 
-# What was lost of shards and files that could not be read, where somebody caught the error and went on.
-READERS = "readers"  # library of errors that left a function which reads files, and were caught by the user's own code
+# What was lost of shards and files that could not be read, where the error was caught and the run went on.
+READERS = "readers"  # "library" of errors that left a function which reads files, and that the user's own code caught
 MISSING = ("FileNotFoundError",)  # of a reader: to try whether there is a file is a way of asking
 
 
 class Met(NamedTuple):
-    """An error, and who met it with which list."""
+    """An error, the list it belongs to, and the process that met it."""
 
     error: ShardError
     shards: Shards
@@ -81,7 +81,7 @@ class Met(NamedTuple):
 
 @once
 def swallowed(case: Case) -> list[Met]:
-    """The first first. What ended the process is none of them."""
+    """In order of occurrence, without the one that ended the process."""
     found = [one for process in case.recording or () for one in _met(case, process)]
     return sorted(found, key=lambda one: one.error.at)
 
@@ -97,7 +97,7 @@ def _met(case: Case, process: Process) -> Iterator[Met]:
 
 
 def _read_by(process: Process, moment: float) -> Loader | None:
-    """The loader that its main process went through then: a trainer has one to validate with, too."""
+    """The loader that its main process read from at that moment: a trainer also has one to validate with."""
     around = [one for one in process.phases if one.at <= moment and (one.ended is None or moment <= one.ended)]
     numbers = [one.loader for one in around if one.loader is not None]
     own = [one for one in process.loaders if numbers and one.number == numbers[-1]]
@@ -105,7 +105,7 @@ def _read_by(process: Process, moment: float) -> Loader | None:
 
 
 def _caught(error: ShardError, process: Process) -> bool:
-    """The process went on after it: nothing like it is among its last words."""
+    """The process went on after it: none of its last exceptions is like it."""
     raised = any(_is(one, error) for one in process.failures)
     return not raised and error.type not in MISSING and process.last_sign > error.at
 
@@ -116,7 +116,7 @@ def _is(failure: Failure, error: ShardError) -> bool:
 
 
 def raised_over(failure: Failure, process: Process) -> ShardError | None:
-    """The shard and sample that an exception of a stage was about, where no handler was there to catch it."""
+    """The shard and sample that an exception of a stage was about, where no handler caught it."""
     for error in (each for shards in process.shards for each in shards.errors if not each.handler and each.key):
         if (error.type, error.message[:100]) == (failure.type, failure.message[:100]):
             return error
@@ -124,7 +124,7 @@ def raised_over(failure: Failure, process: Process) -> ShardError | None:
 
 
 def usual(case: Case, like: Shards) -> int:
-    """The most samples that a shard of this list gave which was read to its end, in any process."""
+    """The most samples that any process got from a whole shard of this list."""
     return max((one.usual for each in case.recording or () for one in each.shards if same(one, like)), default=0)
 
 
@@ -133,7 +133,7 @@ def same(one: Shards, other: Shards) -> bool:
 
 
 def of_list(case: Case, like: Shards) -> list[Shards]:
-    """What all processes went through of it."""
+    """What all processes read of it."""
     return [one for each in case.recording or () for one in each.shards if same(one, like)]
 
 
@@ -145,14 +145,14 @@ def by_path(met: list[Met]) -> dict[str, list[Met]]:
 
 
 class Trouble(NamedTuple):
-    """What the errors led to, where the run did not come to its end."""
+    """What the errors led to, where the run did not reach its end."""
 
     symptom: Symptom
     text: str
 
 
 def trouble(case: Case, met: list[Met]) -> Trouble | None | bool:
-    """None: the run goes on, or went through. False: it crashed or hangs, and nothing says that this is the reason."""
+    """None: the run goes on, or ended well. False: it crashed or hangs, and nothing says that this is the reason."""
     apart = uneven(case)
     if apart is not None:
         short = apart.one.rank
@@ -160,10 +160,8 @@ def trouble(case: Case, met: list[Met]) -> Trouble | None | bool:
             return False
         died = all(one.stand.death is not None for one in apart.behind)
         others = listed(one.rank for one in apart.behind)
-        waits = "waits" if len(apart.behind) == 1 else "wait"
-        text = (
-            f"rank {short} therefore has fewer batches than {others}, which {'died waiting' if died else waits} for it"
-        )
+        waits = "crashed" if died else "waits" if len(apart.behind) == 1 else "wait"
+        text = f"rank {short} ran out of data, {others} {waits}"
         return Trouble(Symptom.CRASHED if died else Symptom.STUCK, text)
     if not any(one.failure is not None and one.failure.how == "uncaught" for one in case.mains):
         return None
@@ -171,18 +169,19 @@ def trouble(case: Case, met: list[Met]) -> Trouble | None | bool:
 
 
 def _fell(case: Case, met: list[Met]) -> Trouble | None:
-    """A sample that came half out of a broken shard, or a process that was left with none at all."""
+    """A sample that came incomplete out of a broken shard, or a process that got no sample at all."""
     paths = {one.error.path for one in met}
     for one in raised(case):
         for error in (each for shards in one.process.shards for each in shards.errors if not each.handler):
             if error.path in paths and (error.type, error.message) == (one.failure.type, one.failure.message):
-                sample = f"sample {error.key} of it" if error.key else "a sample of it"
-                return Trouble(Symptom.CRASHED, f"{sample} came without all its parts, and {error.stage} raised")
+                sample = f"sample {error.key}" if error.key else "a sample"
+                return Trouble(Symptom.CRASHED, f"{sample} is incomplete and {error.stage} raised")
         empty = refused(case, "check_empty")
         if empty is not None and any(one.process.identity == each.process.identity for each in met):
             own = empty.shards
-            had = f"its {many(own.mine, 'shard')}" if own is not None and own.mine is not None else "its shards"
-            return Trouble(Symptom.CRASHED, f"{one.by} was left with no sample at all of {had}")
+            had = many(own.mine, "shard") if own is not None and own.mine is not None else "its shards"
+            worker = f"worker {one.process.worker}" if one.process.worker is not None else "the loader"
+            return Trouble(Symptom.CRASHED, f"{worker} got no sample from {had}")
     return None
 
 
@@ -203,7 +202,7 @@ class Same(NamedTuple):
 
 @once
 def same_on_ranks(case: Case) -> Same | None:
-    """Only where gradients are averaged: what does not learn together may well read the same."""
+    """Only where gradients are averaged: ranks that do not train one model may well read the same."""
     alike: dict[tuple[int, Content], list[tuple[Process, Loader, Shards]]] = {}
     for main, loader in case.training_loaders:
         shards = _not_shared(case, main, loader)
@@ -230,7 +229,7 @@ def _not_shared(case: Case, main: Process, loader: Loader) -> Shards | None:
 
 
 def _content(case: Case, main: Process, loader: Loader) -> Content:
-    """What stands for the first batches of each process; empty where they tell nothing."""
+    """Digests of the first batches of each process; empty where they tell nothing."""
     begun = [
         tuple(each.digests[0])
         for one in _readers(case, main, loader)
@@ -241,7 +240,7 @@ def _content(case: Case, main: Process, loader: Loader) -> Content:
     return tuple(telling) if len(telling) == len(begun) else ()
 
 
-# How data files are dealt out over ranks and workers: who is left without.
+# How data files are split over ranks and workers, and which of them get none.
 ARCHIVES = ("tar",)
 TABLES = tuple(one for one in SHARDS if one not in ARCHIVES)
 HELD_OUT = re.compile(r"(?:^|[/_.-])(?:val|valid|validation|test|eval|dev)(?=[/_.\d-])")
@@ -260,7 +259,7 @@ class TooFew(NamedTuple):
 
     @property
     def idle(self) -> int:
-        """Processes that get no file, if files are dealt out one by one."""
+        """Processes that get no file, if files are assigned one by one."""
         return without(len(self.files), self.ranks, self.workers)
 
 
@@ -278,7 +277,7 @@ def too_few(case: Case, formats: tuple[str, ...]) -> TooFew | None:
         return None
     files = [one for one in _for_training(case) if one.format in formats]
     found = TooFew(files, max(data.asked.ranks or 1, 1), max(data.asked.workers or 1, 1))
-    parts = sum(max(one.row_groups or 1, 1) for one in files)  # many loaders deal out row groups
+    parts = sum(max(one.row_groups or 1, 1) for one in files)  # many loaders split row groups
     return found if files and parts < found.readers else None
 
 

@@ -16,10 +16,10 @@ from .collectives import Parting, differing, line_of, parted, same, trained
 from .rank_deaths import KILLED
 from .ranks import Stand, all_wait, entry_name, stand, unfinished
 
-# What each rank got from the same loader: batches and optimizer steps, pass by pass.
+# What each rank got from the same loader: batches and optimizer steps, epoch by epoch.
 JOIN = "Join"
 ROUNDED = 0.002  # seconds: times are rounded to thousandths
-AFTER = 0.1  # seconds: an exception that leaves a loop ends its pass, too
+AFTER = 0.1  # seconds: an exception that leaves a loop ends its epoch, too
 
 
 class Share(NamedTuple):
@@ -35,17 +35,17 @@ class Share(NamedTuple):
 
     @property
     def newest(self) -> Phase | None:
-        """The newest pass over it."""
+        """The newest epoch over it."""
         return self._own[-1] if self._own else None
 
     @property
     def passes(self) -> list[Phase]:
-        """Those that came to their end, or were left."""
+        """Those that ended, or were left."""
         return [one for one in self._own if one.ended is not None]
 
     @property
     def inside(self) -> bool:
-        """It is in the middle of a pass, or was when it died."""
+        """It is inside an epoch, or was when it crashed."""
         newest, loader = self.newest, self.loader
         if newest is None or newest.number_of_pass != loader.passes or self.through:
             return bool(loader.passes) and not self.through
@@ -54,18 +54,18 @@ class Share(NamedTuple):
 
     @property
     def through(self) -> bool:
-        """The loader has no more in its newest pass. A trainer may still validate or save in the same epoch."""
+        """The loader has no more batches. A trainer may still validate or save in the same epoch."""
         return self.loader.now == LoaderState.BETWEEN_PASSES
 
     @property
     def left(self) -> bool:
-        """It broke out of its newest pass. Without workers nobody is told, and the pass seems to go on."""
+        """It broke out of its newest epoch. Without workers nothing records that, and the epoch seems to go on."""
         return self.newest is not None and not self.inside and not self.through
 
     def _waits_after_loop(self) -> bool:
-        """It waits at a line that it came to before, and never in the middle of a pass.
+        """It waits at a line that it has reached before, and never inside an epoch.
 
-        Not where the loop is a trainer's: all it does before, in and after a pass, the user asked for at one line.
+        Not where the loop is a trainer's: all it does before, in and after an epoch, the user asked for at one line.
         """
         where, process = self.stand.where, self.process
         times = [one.at for one in process.collectives if same_line(one.where, where)]
@@ -75,7 +75,7 @@ class Share(NamedTuple):
         return bool(before) and not inside and not any(map(self._came_before_batch, times))
 
     def _came_before_batch(self, moment: float) -> bool:
-        """In the newest pass, and another batch of it came afterwards."""
+        """In the newest epoch, and another batch of it came afterwards."""
         newest = self.newest
         return newest is not None and newest.at <= moment < self.loader.now_since - ROUNDED
 
@@ -84,7 +84,7 @@ class Share(NamedTuple):
         return [one for one in self.process.phases if one.loader == self.loader.number]
 
     def in_pass(self, number: int) -> int | None:
-        """Batches of that pass, also if it goes on. None: not known."""
+        """Batches of that epoch, also while it goes on. None: not known."""
         if number == self.loader.passes:
             return self.loader.pass_batches
         for one in self.process.phases:
@@ -111,7 +111,7 @@ def shared_loaders(stands: list[Stand]) -> list[list[Share]]:
 
 
 def joins(share: Share) -> bool:
-    """Its newest pass is inside of Join, which lets ranks end at different times."""
+    """Its newest epoch is inside Join, which lets ranks end at different times."""
     begun = share.newest.at if share.newest is not None else 0.0
     return any(one.name == JOIN and (one.ended is None or one.ended >= begun) for one in share.process.spans)
 
@@ -143,7 +143,7 @@ BY_DDP = ("backward", "forward")
 
 
 class Apart(NamedTuple):
-    """One rank that is through, or ahead, and those that wait for it."""
+    """One rank that has finished, or is ahead, and those that wait for it."""
 
     one: Share
     behind: list[Share]
@@ -161,7 +161,7 @@ class Apart(NamedTuple):
 
 @once
 def uneven(case: Case) -> Apart | None:
-    """A rank whose pass came to its end, while others wait with a batch that it never had."""
+    """A rank that finished its epoch, while others wait with a batch that it never had."""
     stands = all_wait(case)
     for shares in shared_loaders(stands):
         short = [one for one in _kinds(shares) if _is_through(one)]
@@ -174,7 +174,7 @@ def uneven(case: Case) -> Apart | None:
 
 @once
 def skipped(case: Case) -> Apart | None:
-    """A rank that is through a batch, without the step that others want to make with theirs, where they stand."""
+    """A rank that is done with a batch, without the step that others wait to make with theirs."""
     stands = all_wait(case)
     for shares in shared_loaders(stands) if uneven(case) is None else ():
         for one in sorted(_kinds(shares), key=lambda one: -one.loader.batches):
@@ -195,14 +195,14 @@ def _kinds(shares: list[Share]) -> list[Share]:
 
 
 class Shift(NamedTuple):
-    """A pass with equal batches in which two ranks made different numbers of steps, and calls."""
+    """An epoch with equal batches in which two ranks made different numbers of steps, and calls."""
 
     fewer: Share
     more: Share
-    number: int  # of the pass
+    number: int  # of the epoch
     batches: int
     steps: tuple[int, int]
-    seen_at: int  # a pass, this one or a later one, after which the sequence numbers are known
+    seen_at: int  # an epoch, this one or a later one, after which the sequence numbers are known
     begins: tuple[int, int]  # of the first collective after that
 
 
@@ -220,7 +220,7 @@ def shifted(stands: list[Stand]) -> Shift | None:
 
 
 def _out_of_step(shares: list[Share]) -> Iterator[tuple[Share, Share]]:
-    """Ranks that made fewer steps in a pass than the rank that made most, and that rank."""
+    """Ranks that made fewer steps in an epoch than the rank that made most, and that rank."""
     most: dict[int | None, tuple[int, Share]] = {}
     for one in shares:
         for phase in one.passes:
@@ -235,7 +235,7 @@ def _out_of_step(shares: list[Share]) -> Iterator[tuple[Share, Share]]:
 
 
 def _shift(one: Share, other: Share) -> Shift | None:
-    """The first pass with equal batches and fewer steps, and the first pass from there on whose end both know."""
+    """The first epoch with equal batches and fewer steps, and the first from there on whose end both know."""
     mine, theirs = ({phase.number_of_pass or 0: phase for phase in each.passes} for each in (one, other))
     both = sorted(mine.keys() & theirs.keys())
     fewer = next((number for number in both if _fewer_steps(mine[number], theirs[number])), None)
@@ -255,7 +255,7 @@ def _fewer_steps(one: Phase, other: Phase) -> bool:
 
 
 def _begins(one: Share, phase: Phase) -> int | None:
-    """The number of the first collective after a pass. None: the Flight Recorder does not reach back so far."""
+    """The number of the first collective after an epoch. None: the Flight Recorder does not reach back so far."""
     calls = [call for call in one.process.collectives if not call.group]
     ended = phase.ended or 0.0
     if not calls or calls[0].at > ended:
@@ -264,13 +264,13 @@ def _begins(one: Share, phase: Phase) -> int | None:
 
 
 def _is_through(one: Share) -> bool:
-    """It came to the end of its newest pass, and waits elsewhere, has ended, or was told to go when the others died."""
+    """It finished its newest epoch, and waits elsewhere, has ended, or was stopped when the others crashed."""
     gone = one.stand.waits or one.stand.ended or one.stand.sent_away
     return not one.inside and not one.left and one.loader.passes > 0 and gone
 
 
 def _has_more(other: Share, one: Share) -> bool:
-    """In a pass that the one has ended. One that is in a later pass had no more: it left out what the one waits in."""
+    """In an epoch that the one has ended. A rank in a later epoch had no more: it left out what the one waits in."""
     waits = other.inside and (other.stand.waits or other.stand.sent_away)
     more = other.loader.batches > one.loader.batches or _is_to_have_more(other, one)
     return waits and other.loader.passes <= one.loader.passes and more
@@ -279,7 +279,7 @@ def _has_more(other: Share, one: Share) -> bool:
 def _is_to_have_more(other: Share, one: Share) -> bool:
     """It did all its steps with as many batches, and its loader has more: a trainer may call a collective before each.
 
-    Where both announce as many, the announcement is no proof. Then it has to be a call that both make with every batch.
+    Where both have the same length, that is no proof. Then it has to be a call that both make with every batch.
     """
     mine, theirs = one.loader, other.loader
     level = (theirs.passes, theirs.batches) == (mine.passes, mine.batches)
@@ -290,7 +290,7 @@ def _is_to_have_more(other: Share, one: Share) -> bool:
 
 
 def _made_in_pass(one: Share, call: Collective | None) -> bool:
-    """It called the same in the middle of its newest pass, as often as it had batches."""
+    """It called the same inside its newest epoch, as often as it had batches."""
     newest = one.newest
     if call is None or newest is None:
         return False
@@ -300,7 +300,7 @@ def _made_in_pass(one: Share, call: Collective | None) -> bool:
 
 
 def _is_behind(other: Share, one: Share) -> bool:
-    """It waits to make a step that the one has not made, with a batch that the one is through with."""
+    """It waits to make a step that the one has not made, with a batch that the one is done with."""
     number, steps = other.loader.passes, one.process.optimizer_steps
     had = one.in_pass(number)
     if other.rank == one.rank or had is None or not steps or steps > other.process.optimizer_steps:
@@ -317,12 +317,12 @@ def _waits_to_step(one: Share) -> bool:
     return waits and (one.stand.call in BY_DDP or one.process.optimizer_steps + 1 == one.loader.batches)
 
 
-# Ranks of a run that goes on whose loaders have different lengths: at the end of the pass they will part.
+# Ranks of a live run whose loaders have different lengths: at the end of the epoch they will part.
 AGREEING = ("all_reduce", "all_gather", "allgather", "broadcast")
 
 
 def lengths_apart(case: Case) -> Iterator[list[Share]]:
-    """Loaders in their very first pass, of ranks that live and train with DDP; who has least comes first."""
+    """Loaders in their very first epoch, of ranks that live and train with DDP; the shortest first."""
     stands = stand(case)
     alive = len(stands) > 1 and all(one.process is not None and one.process.alive for one in stands)
     if case.stall is not None or not alive:
@@ -345,7 +345,7 @@ def _agrees(one: Share) -> bool:
     return any(prod(size) <= 1 for each in own for size in each.sizes)
 
 
-# Loaders that accelerate has prepared on all ranks: what each rank is dealt, and what each has had of it.
+# Loaders that accelerate has prepared on all ranks: what each rank is assigned, and what it has had of it.
 DISPATCHER = "DataLoaderDispatcher"
 
 
@@ -362,11 +362,11 @@ class Part(NamedTuple):
 
     @property
     def length(self) -> int | None:
-        """As accelerate reckons it."""
+        """As accelerate computes it."""
         return self.prepared.after.length if self.prepared.after is not None else None
 
     def passed(self) -> dict[int, int]:
-        """Batches of each pass that came to its end, by its number."""
+        """Batches of each epoch that ended, by its number."""
         if self.loader is None:
             return {}
         found = {one.number: one.batches for one in self.loader.ended}
@@ -375,7 +375,7 @@ class Part(NamedTuple):
         return found
 
     def had(self) -> dict[int, int]:
-        """The same, with the pass that it is in."""
+        """The same, with the epoch that it is in."""
         if self.loader is None or not self.loader.passes:
             return {}
         return {self.loader.passes: self.loader.pass_batches, **self.passed()}
@@ -401,22 +401,22 @@ def is_dispatched(one: Prepared) -> bool:
 
 
 def will_fail(one: Prepared) -> bool:
-    """accelerate shards what makes the batches, and here nobody does."""
+    """accelerate shards the batch sampler, and here there is no such thing."""
     before = one.before
     nobody = before.batch_sampler is None and before.batch_size is None
     return nobody and not before.iterable and one.processes > 1 and not one.dispatch_batches and not is_dispatched(one)
 
 
-# A collective that only some ranks call: which, who, what the others called instead, and in which phase.
+# A collective that only some ranks call: which, by which ranks, what the others called instead, and in which phase.
 SOON = 3.0  # seconds from the last batch of a validation to the call about its result, and until a crash there is seen
 NOT_BY_HAND = ("backward", "forward", "DistributedDataParallel", "")
 
 
 class Alone(NamedTuple):
-    """The call, who made it, and where everybody stands."""
+    """The call, the rank that made it, and where all ranks are."""
 
     parting: Parting
-    who: Stand  # the first of those who made it
+    who: Stand  # the first of those that made it
     stands: list[Stand]
     phase: Phase | None  # that it made the call in
 

@@ -23,7 +23,7 @@ from .shares import Alone, alone
 from .stacks import OWN, doing
 from .standstill import BUSY, LONG, asleep, descendants, mains
 
-# What calls into loggers cost a run: in its loops, between its passes, and one that does not come back.
+# What calls into loggers cost a run: in its loops, between its epochs, and a call that does not return.
 LOGGING = (LOGGER, HTTP)
 MEDIA, HISTOGRAMS, REQUEST, SCALARS = "media", "histograms", "request", "scalars"
 HISTOGRAM_NAMES = ("wandb.watch", "wandb.Histogram", "add_histogram", "add_histogram_raw")
@@ -113,7 +113,7 @@ def to_change(main: Process, part: Part) -> Place | None:
 
 
 def epoch(loader: Loader) -> int | None:
-    """Batches of one pass."""
+    """Batches of one epoch."""
     return loader.length or max((one.batches for one in loader.ended), default=0) or None
 
 
@@ -135,7 +135,11 @@ def library(name: str) -> str:
 
 def site(part: Part) -> str:
     """train.py:30 (fit): wandb.log 300 times, 120 ms each, 36 s."""
-    spot = f"{part.where.file}:{part.where.line} ({part.where.function})" if part.where else "no line of the user's"
+    spot = (
+        f"{part.where.file}:{part.where.line} ({part.where.function})"
+        if part.where
+        else "no line of the training's own code"
+    )
     each = part.seconds / max(part.count, 1)
     times = many(part.count, "burst" if part.name in BURSTS else "call")
     return f"{spot}: {part.name}, {times} of {duration(each)}, {duration(part.seconds)} in all"
@@ -145,11 +149,11 @@ def sites(parts: list[Part]) -> Iterator[str]:
     yield from (site(one) for one in parts[:SITES])
     if len(parts) > SITES:
         rest = sum(one.seconds for one in parts[SITES:])
-        yield f"{many(len(parts) - SITES, 'further line')} of the kind, {duration(rest)} in all"
+        yield f"{many(len(parts) - SITES, 'more line')}, {duration(rest)} in all"
 
 
 def at_boundaries(loader: Loader) -> list[tuple[Gap, float]]:
-    """What loggers took of each time between two passes."""
+    """What loggers took of each time between two epochs."""
     return [(gap, sum(one.seconds for one in gap.parts if one.what in LOGGING)) for gap in loader.boundaries]
 
 
@@ -165,7 +169,7 @@ def _mode(logger: Logger) -> str:
 
 
 class HungCall(NamedTuple):
-    """A call into a logger that has not come back."""
+    """A call into a logger that has not returned."""
 
     main: Process
     call: Call
@@ -186,7 +190,7 @@ class HungCall(NamedTuple):
 
 
 def hung_calls(case: Case) -> Iterator[HungCall]:
-    """Calls that went on when the run was looked at, for much longer than they ever took, and did nothing."""
+    """Calls that were open when the run was looked at, for much longer than any before, and did nothing."""
     looked = case.looked_at
     for main in case.mains if looked is not None else ():
         seen = next((one for one in case.processes or () if one.pid == main.pid), None)
@@ -206,7 +210,7 @@ def _call_patience(call: Call) -> float:
 
 
 def gets_on(case: Case, seen: Seen) -> bool:
-    """It computes or sends, by itself or through a process of the logger's: that takes its time, but does not stand."""
+    """It computes or sends, by itself or through a process of the logger's: slow, but making progress."""
     helpers = [one for one in descendants(case, seen.pid) if one.role not in ("worker", "watcher")]
     sends = any(one.written > SENDS * max(one.looked, 1.0) for one in (seen, *helpers))
     return sends or (seen.looked > 0 and seen.main_task.cpu > BUSY * seen.looked)
@@ -214,7 +218,7 @@ def gets_on(case: Case, seen: Seen) -> bool:
 
 def without_wandb(case: Case) -> str:
     """The same run with wandb switched off: if it is as slow or stuck as before, wandb was not the cause."""
-    return f"WANDB_MODE=disabled unstuck run -- {quoted_line(case.run.command) or 'COMMAND'}"
+    return f"WANDB_MODE=disabled unstuck run -- {quoted_line(case.run.command) or 'python train.py'}"
 
 
 # Hooks of callbacks and of models: what they cost a training, and one that does not come back.
@@ -269,7 +273,7 @@ def met_at(case: Case, one: Spent) -> Place | None:
 
 
 class HungHook(NamedTuple):
-    """A hook that has not come back."""
+    """A hook that has not returned."""
 
     main: Process
     call: Call
@@ -349,7 +353,7 @@ def alone_in_hook(case: Case) -> tuple[Alone, Call] | None:
     if found is None or main is None:
         return None
     first, waits_in = found.parting.first, unfinished(main)
-    # Where it got on after that call, its frames are those of another, which may be in another hook.
+    # Where it went on after that call, its frames are those of another, which may be in another hook.
     here = waits_in is None or waits_in.sequence == first.sequence
     around = [one for one in main.calls if one.what == CALLBACK and _covers(one, first.at, EARLY if here else 0.0)]
     call = _by_frame(around, _frames(found.who) if here else [])
@@ -374,9 +378,9 @@ NEARLY = 1 << 20  # bytes: what is left of a disk that is full, because the next
 WRITERS = ("inline_container", "PytorchStreamWriter", "iostream error", "Not enough free space to write")
 DISK, FILES, QUOTA, LIMIT = (
     "the disk is full",
-    "the disk has no room for another file",
-    "a disk quota is used up",
-    ("files may not be so large"),
+    "the disk has no free inodes",
+    "the disk quota is used up",
+    "the file size limit was reached",
 )
 TEXTS = ("No space left on device", "Disk quota exceeded", WRITERS[-1])
 SHORT = re.compile(r"\d+ requested and \d+ written")  # numpy, of a file that took less than it was given

@@ -17,7 +17,7 @@ from .processors import queueing
 
 NOT_OF_SAMPLES = ("worker_init_fn",)
 SAMPLE, PROCESS, COLLATE = "sample", "process", "collate"  # all of it; what no other stage is around; putting together
-COMPUTING, READING, WAITING, QUEUED = "computing", "reading", "waiting", "waiting for a processor"
+COMPUTING, READING, WAITING, QUEUED = "computing", "reading", "waiting", "waiting for a CPU core"
 ON_PROCESSOR = 0.7  # of a stage: the rest is waiting for storage, a lock or sleep
 PAGE = 4096  # bytes each time: less is not what is waited for
 RATE = 1 << 20  # bytes a second of waiting that were asked for: what is read so fast is what is waited for

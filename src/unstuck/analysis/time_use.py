@@ -32,7 +32,7 @@ from .stacks import (
 from .standstill import idles, main_stack, same_place, waits_in
 
 # Where the time goes, by samples of the stacks: what each main thread and the workers were met at, and how often.
-COMPUTING, COLLATING, HANDING, RESTING = "computing", "collating", "handing batches over", "idle"
+COMPUTING, COLLATING, HANDING, RESTING = "computing", "collating", "sending batches", "idle"
 TRAINS = (COMPUTING, WAITING, FETCHING, COLLECTIVE)  # a child that does one of these is a rank of its own
 SMALL = 0.01  # of the time: rows below that are left out
 LOGGERS = (

@@ -343,10 +343,7 @@ def _number(text: str | None) -> int | None:
 
 # CUDA errors that are reported later than they happen: the line is not known, and how to learn it.
 DAMAGED = "uncorrectable ECC error"
-ASSERTED = (
-    "A device-side assert is mostly an index or a label out of range: check there that labels are below the number of "
-    "classes and indices below the size they index. On the CPU the same batch raises at its own line."
-)
+ASSERTED = "Device-side asserts: mostly a label or index out of range."
 
 
 def late(failure: Failure | None) -> TorchError | None:
@@ -376,14 +373,11 @@ def again(case: Case, error: TorchError) -> Remedy:
     """How the line is found."""
     if error.error.startswith(DAMAGED):
         return Remedy(
-            "The memory of the GPU is damaged, not the program: run on another GPU, and look at this one's errors.",
+            "Run on another GPU: the memory of this one is damaged, the program is not at fault.",
             ["nvidia-smi -q -d ECC"],
         )
     setting = error.blocking or LAUNCH_BLOCKING
-    text = (
-        f"Run it again with {setting}: each kernel is then waited for, and the traceback ends at the line that failed. "
-        "It is slower: use it for this search only."
-    )
+    text = f"Run it again with {setting}: the traceback then ends at the line that failed."
     return Remedy(f"{text} {ASSERTED}" if error.kind == DEVICE_ASSERT else text, [with_setting(case, setting)])
 
 

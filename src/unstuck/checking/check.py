@@ -49,9 +49,11 @@ def check(path: str, wish: Wish, progress: Callable[[int], None] = lambda _: Non
     except MissingLibrary as error:
         facts["unread"] = str(error)
     except OSError as error:
-        notes.fault("unreadable", f"reading it failed at byte {notes.read:,}: {_reason(error)}", at=notes.read)
+        notes.fault("unreadable", f"read error at byte {notes.read:,}: {_reason(error)}", at=notes.read)
     except MemoryError:
-        notes.fault("unreadable", f"it asks for more memory than is allowed, at byte {notes.read:,}", at=notes.read)
+        notes.fault(
+            "unreadable", f"read error at byte {notes.read:,}: it asks for more memory than allowed", at=notes.read
+        )
     file = notes.file(**facts, seconds=time.perf_counter() - began)
     return Read(file, notes.digest, notes.digests.tobytes())
 
@@ -60,11 +62,11 @@ def _read(stream: Stream, notes: Notes, facts: dict[str, object]) -> None:
     found, named = by_content(stream.head), by_name(notes.path)
     if not notes.size and named is not None:
         facts["format"] = named.name
-        notes.fault("empty", "the file has no bytes at all")
+        notes.fault("empty", "the file is empty (0 bytes)")
         return
     if found is not None and found.name in MESSAGES and named is not None and named.name not in MESSAGES:
         facts["format"] = named.name
-        notes.fault("foreign", f"a JSON message stands here instead of {named.name}", at=0)
+        notes.fault("foreign", f"a JSON message instead of {named.name}", at=0)
         return
     meant = found or named
     if meant is None or (found is None and _is_foreign(stream.head, notes, meant.name)):
@@ -81,7 +83,7 @@ def _read(stream: Stream, notes: Notes, facts: dict[str, object]) -> None:
         _rest(stream, notes, seeks=meant.seeks)
         gone = notes.gone()
         if gone:
-            notes.fault("manifest", f"{gone:,} members that the manifest has are not there", lost=gone)
+            notes.fault("manifest", f"{gone:,} members that the manifest lists are missing", lost=gone)
     elif meant.glance is not None and not stream.compression:
         meant.glance(stream.raw, notes)
 
@@ -112,11 +114,11 @@ def _is_foreign(head: bytes, notes: Notes, meant: str) -> bool:
     """Whether it is something else altogether: then it is noted."""
     start = head.lstrip()[:200].lower()
     if head.startswith(LFS_POINTER):
-        notes.fault("foreign", f"a pointer of Git LFS stands here instead of {meant}: the data was never fetched", at=0)
+        notes.fault("foreign", f"a Git LFS pointer instead of {meant}: the data was never fetched", at=0)
     elif start.startswith((b"<!doctype html", b"<html")):
-        notes.fault("foreign", f"a web page stands here instead of {meant}", at=0)
+        notes.fault("foreign", f"a web page instead of {meant}", at=0)
     elif start.startswith((b"<?xml", b"<error")):
-        notes.fault("foreign", f"an XML message stands here instead of {meant}", at=0)
+        notes.fault("foreign", f"an XML message instead of {meant}", at=0)
     else:
         return False
     return True

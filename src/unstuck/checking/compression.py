@@ -78,8 +78,8 @@ class Inflated:
         self._given += len(self._left)
         if not self._over and self._given > ROOM and self._given > RATIO * self._source.taken:
             self._left = memoryview(b"")
-            what = f"{self._source.taken:,} bytes of {self._kind} become more than {size(self._given)}: a bomb"
-            self._end("hostile", f"{what}, which is not read on")
+            what = f"{self._source.taken:,} bytes of {self._kind} expand to more than {size(self._given)}: a bomb"
+            self._end("hostile", f"{what}, not read any further")
 
     def _end(self, kind: str, what: str) -> None:
         # Only gzip gives all that stands before damage, and nothing of what comes of it.
@@ -141,7 +141,7 @@ def _members(make: Callable[[], _Decompressor], kind: str, source: Source) -> It
         if not data.startswith(magic):
             at = source.taken - len(data)
             raise Broken(
-                "damaged", f"behind the end of the {kind} data, at byte {at:,} of the file, stands something else"
+                "damaged", f"after the end of the {kind} data, at byte {at:,} of the file, comes something else"
             )
         machine = make()
         yield from _member(machine, data, kind, source)
@@ -153,7 +153,7 @@ def _member(machine: _Decompressor, data: bytes, kind: str, source: Source) -> I
         if machine.needs_input and not data:
             data = source.take(FED)
             if not data:
-                raise Broken("cut", f"the {kind} data breaks off: its {source.taken:,} bytes have no end")
+                raise Broken("cut", f"the {kind} data is truncated: its {source.taken:,} bytes have no end")
         try:
             piece = machine.decompress(data, PIECE)
         except _Half as half:
@@ -182,7 +182,7 @@ def _behind(data: bytes, source: Source) -> bytes:
 def _damage(kind: str, words: str, where: str) -> Broken:
     if "emory" in words:
         return Broken("hostile", f"the {kind} data asks for more memory than its reader allows: {words}")
-    return Broken("damaged", f"the {kind} data is damaged {where} of the file: {words}")
+    return Broken("damaged", f"the {kind} data is corrupt {where} of the file: {words}")
 
 
 class _Gzip:
@@ -249,7 +249,7 @@ def _of_arrow(kind: str, source: Source) -> Iterator[bytes]:
             if feed.error is not None:
                 raise feed.error from error
             if "runcated" in str(error):
-                raise Broken("cut", f"the {kind} data breaks off: its {source.taken:,} bytes have no end") from error
+                raise Broken("cut", f"the {kind} data is truncated: its {source.taken:,} bytes have no end") from error
             raise _damage(kind, str(error), f"before byte {source.taken:,}") from error
         if not piece:
             return

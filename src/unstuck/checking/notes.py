@@ -91,7 +91,7 @@ class Notes:
         if self._expected[crc]:
             self._expected[crc] -= 1
         else:
-            what = f"{shortened(name)} is not what the manifest has: it was altered or added since"
+            what = f"{shortened(name)} differs from the manifest: it was altered or added since"
             self.fault("manifest", what, member=name, sample=sample, at=at, lost=1)
 
     def gone(self) -> int:

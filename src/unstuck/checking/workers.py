@@ -184,7 +184,7 @@ def _reads_in(worker: _Worker, message: Message, moved: Callable[[int], None]) -
 
 def _fault_of_death(status: int) -> Fault:
     how = signal.Signals(-status).name
-    return Fault("reader-died", f"whatever reads this file dies of it: two processes were ended by {how} over it")
+    return Fault("reader-died", f"two processes that read it were killed ({how})")
 
 
 def _packed(message: Task | Message) -> bytes:

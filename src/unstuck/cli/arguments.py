@@ -10,6 +10,12 @@ RUNS = Path("unstuck-runs")
 UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 
 
+def add_view_arguments(parser: argparse.ArgumentParser) -> None:
+    """How a verdict is shown."""
+    parser.add_argument("--verbose", action="store_true", help="show all evidence, and what the recording cost")
+    parser.add_argument("--plain", action="store_true", help="no colours and no links (also: NO_COLOR=1)")
+
+
 def seconds(text: str) -> float:
     try:
         number = float(text)

@@ -1,7 +1,7 @@
-"""Predict a loader's memory and /dev/shm before it runs, from some samples and one worker.
+"""Predict how much memory and /dev/shm a loader needs before it runs, from a few samples and one worker.
 
-Every part of it is shown as the multiplication it is, added up for a rank and for the node, and held against what this
-machine, its cgroup or --memory has. --workers, --batch, --prefetch and --ranks ask what would be if.
+Each term is shown as a multiplication. The sum for a rank and for the node is compared with the memory of this machine,
+of its cgroup or --memory. --workers, --batch, --prefetch and --ranks answer what-if questions.
 
   unstuck budget train.py:make_loader
   unstuck budget train.py:make_loader --workers 16 --prefetch 4 --ranks 8
@@ -34,34 +34,36 @@ from .arguments import count, size
 from .target import add_target_arguments, exit_code, judged, printed, work_of
 
 MB = 1_000_000
-HALF = "half of the memory, as Linux has it by default"
+HALF = "half of the memory, the default of Linux"
 LIMITS = Limits(seconds=120.0)
 RESERVE = 0.1  # of what is free stays free: a sample that wants too much is to be ended by us, not by the kernel
-STEP = Step("samples", "some samples, a batch of them, one worker", "samples", {"batch": True, "memory": True})
+STEP = Step("samples", "load a few samples, one batch, run one worker", "samples", {"batch": True, "memory": True})
 CONSTRUCT = Step("construct", "import the target and make its loader", "samples")  # it got no further
-HANDED = (
-    "--sample-mb: what is handed to the training (480×480×240 of float32 are 221 MB), not what it takes to make one"
-)
+HANDED = "--sample-mb: the size that the training gets (480×480×240 float32 is 221 MB), not the peak while it is loaded"
 PLAIN = ("decode_mb", "shuffle", "raw_mb", "dataset_mb")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_target_arguments(parser, required=False)
-    parser.add_argument("--ranks", type=positive, default=1, metavar="N", help="processes that train on this node")
     parser.add_argument(
-        "--shm", type=size, metavar="SIZE", help="of /dev/shm, as 64M (default: what is free of it here)"
+        "--ranks", type=positive, default=1, metavar="N", help="training processes on this node (default: 1)"
     )
-    plain = parser.add_argument_group("without a TARGET, from plain numbers")
-    plain.add_argument("--sample-mb", type=amount, metavar="MB", help="of one sample, as it is handed to the training")
-    plain.add_argument("--decode-mb", type=amount, metavar="MB", help="that it takes more while it is being made")
-    plain.add_argument("--shuffle", type=count, metavar="N", help="samples in the shuffle buffer of every worker")
-    plain.add_argument("--raw-mb", type=amount, metavar="MB", help="of one sample in that buffer")
-    plain.add_argument("--dataset-mb", type=amount, metavar="MB", help="of Python objects that the dataset holds")
+    parser.add_argument(
+        "--shm", type=size, metavar="SIZE", help="size of /dev/shm, such as 64M (default: what is free here)"
+    )
+    plain = parser.add_argument_group("without a TARGET, calculated from numbers")
+    plain.add_argument("--sample-mb", type=amount, metavar="MB", help="size of one sample as the training gets it")
+    plain.add_argument(
+        "--decode-mb", type=amount, metavar="MB", help="extra memory while a sample is loaded and decoded"
+    )
+    plain.add_argument("--shuffle", type=count, metavar="N", help="samples in the shuffle buffer of each worker")
+    plain.add_argument("--raw-mb", type=amount, metavar="MB", help="size of one sample in that buffer")
+    plain.add_argument("--dataset-mb", type=amount, metavar="MB", help="size of the Python objects in the dataset")
 
 
 def positive(text: str) -> int:
     if not count(text):
-        raise argparse.ArgumentTypeError("at least 1")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number, 1 or more")
     return int(text)
 
 
@@ -84,7 +86,7 @@ def run(arguments: argparse.Namespace) -> int:
         trial, work = Trial("budget", budget=_by_numbers(arguments, there)), None
     else:
         if arguments.sample_mb is not None or any(getattr(arguments, name) is not None for name in PLAIN):
-            raise UserError("a TARGET is measured", "leave it away to calculate with --sample-mb and the like")
+            raise UserError("a TARGET is measured, not calculated", "remove it, or remove --sample-mb and the like")
         heard()
         work = work_of(arguments, "budget")
         trial = _measured(arguments, work, there)
@@ -97,7 +99,8 @@ def _tell(report: Report, arguments: argparse.Namespace, work: Work | None) -> N
     if arguments.json:
         printed(report, arguments, work)
     else:
-        show_budget(report, console_for(sys.stdout), str(work.folder) if work is not None else "")
+        console = console_for(sys.stdout, plain=arguments.plain)
+        show_budget(report, console, str(work.folder) if work is not None else "", verbose=arguments.verbose)
 
 
 def _measured(arguments: argparse.Namespace, work: Work, there: Room) -> Trial:
@@ -122,15 +125,15 @@ def _trial(arguments: argparse.Namespace, work: Work, outcome: Outcome, limits: 
     if loader is None or not samples:
         return trial
     if arguments.batch is not None and loader.batch_sampler is None:
-        remedy = "change it where the dataset puts its batches together, and measure again"
-        raise UserError("--batch: this loader has batch_size=None, its dataset gives whole batches", remedy)
+        remedy = "change the batch size in the dataset, then measure again"
+        raise UserError("--batch: this loader has batch_size=None, because its dataset yields whole batches", remedy)
     wishes = {name: getattr(arguments, name) for name in ("workers", "batch", "prefetch", "ranks")}
     return msgspec.structs.replace(trial, budget=budget_of(facts, loader, there, **wishes))
 
 
 def _by_numbers(arguments: argparse.Namespace, there: Room) -> Budget:
     if not arguments.sample_mb:
-        raise UserError("nothing to calculate with", "name a TARGET, or give --sample-mb with --workers and --batch")
+        raise UserError("no TARGET and no --sample-mb", "name a TARGET, or give --sample-mb with --workers and --batch")
     sample, decode, raw = arguments.sample_mb, arguments.decode_mb, arguments.raw_mb
     taken = [
         *([HANDED] if decode is None else []),
@@ -141,7 +144,7 @@ def _by_numbers(arguments: argparse.Namespace, there: Room) -> Budget:
             if arguments.prefetch is not None or not arguments.workers
             else [f"--prefetch: {PREFETCH}, torch's default"]
         ),
-        *([] if decode is not None else ["--decode-mb: as much again as the sample, while one is made"]),
+        *([] if decode is not None else ["--decode-mb: as much again as the sample, while it is loaded"]),
         *(["--raw-mb: as large as the sample"] if arguments.shuffle and raw is None else []),
     ]
     decode = sample if decode is None else decode

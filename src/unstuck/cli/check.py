@@ -1,15 +1,15 @@
-"""Read a data set as training would, and say which file, which sample and which byte is bad.
+"""Read a dataset as training would, and report every bad file, sample and byte.
 
-PATH is a file, a glob, a brace range, a folder, a manifest, or an address that fsspec can open. Known are tar and
-WebDataset shards, parquet, Arrow, JSON lines, npy, npz, safetensors and images, by their content; compressed ones too.
-Nothing is changed, and nothing unpacked.
+PATH is a file, a glob, a brace range, a folder, a manifest, or a URL that fsspec can open. Formats are recognised by
+their content: tar and WebDataset shards, Parquet, Arrow, JSON lines, npy, npz, safetensors and images, also compressed.
+Nothing is modified or unpacked.
 
   unstuck check 'shards/train-{000000..000127}.tar'
   unstuck check data/ --decode --ranks 8 --workers 4
-  unstuck check data/ --write-manifest manifest.jsonl     then, another day: --against manifest.jsonl
+  unstuck check data/ --write-manifest manifest.jsonl     later: --against manifest.jsonl
   unstuck check s3://bucket/shards/ --on ray
 
-Exit code 0: nothing found. 1: found. 2: could not look.
+Exit code 0: no fault found. 1: faults found. 2: the data could not be checked.
 """
 
 from __future__ import annotations
@@ -45,7 +45,8 @@ from ..views.checks import show_check
 from ..views.console import console_for
 from ..views.progress import Reading
 from ..watching.fence import speak
-from .arguments import count
+from ..wording.language import word
+from .arguments import add_view_arguments, count
 from .target import exit_code
 
 INTERRUPTED = 130
@@ -53,22 +54,38 @@ INTERRUPTED = 130
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    add("paths", nargs="+", metavar="PATH", help="file, glob, brace range, folder, manifest or address")
-    add("--decode", action="store_true", help="really decode images, JSON, text and arrays inside of archives")
-    add("--sample", type=share, metavar="N%", help="read so many of the files whole, and of the others the ends only")
-    add("--ranks", type=some, metavar="N", help="are there enough shards and row groups for so many ranks?")
-    add("--workers", type=some, metavar="M", help="and for so many workers in each")
-    add("--batch-tokens", type=some, metavar="N", help="tokens of a batch (B × T + 1): how many documents it takes")
-    add("--against", metavar="MANIFEST", help="compare with a manifest: ours, an index, sha256sum's, counts, a list")
-    add("--write-manifest", metavar="FILE", help="write sizes, samples and checksums, to compare with later")
+    add("paths", nargs="+", metavar="PATH", help="file, glob, brace range, folder, manifest or URL")
+    add("--decode", action="store_true", help="also decode images, JSON, text and arrays inside archives")
+    add(
+        "--sample",
+        type=share,
+        metavar="N%",
+        help="read this share of the files completely, of the others only both ends",
+    )
+    add("--ranks", type=some, metavar="N", help="check that there are enough shards and row groups for N ranks")
+    add("--workers", type=some, metavar="M", help="with M workers in each rank")
+    add("--batch-tokens", type=some, metavar="N", help="tokens per batch (B × T + 1): how many documents a batch takes")
+    add(
+        "--against",
+        metavar="MANIFEST",
+        help="compare with a manifest: unstuck's, an index, sha256sum's, counts, a list",
+    )
+    add("--write-manifest", metavar="FILE", help="write sizes, sample counts and checksums, for --against later")
     add("--quarantine", metavar="FILE", help="write the names of bad samples, and print filters for your loader")
-    add("--resume", action="store_true", help="go on with a check of the same that was interrupted")
-    add("--processes", type=some, metavar="N", help="that read at the same time (default: one for each processor)")
+    add("--resume", action="store_true", help="continue an interrupted check of the same files and options")
+    add("--processes", type=some, metavar="N", help="reader processes (default: one per CPU core)")
     add("--on", metavar="ray[://ADDRESS]", help="read on a Ray cluster, started here if none runs; needs unstuck[ray]")
-    add("--run-dir", type=Path, default=Path("unstuck-runs"), metavar="DIR", help="where its report is kept")
-    add("--replace", action="store_true", help="let --write-manifest and --quarantine overwrite what is there")
+    add(
+        "--run-dir",
+        type=Path,
+        default=Path("unstuck-runs"),
+        metavar="DIR",
+        help="folder for its report (default: unstuck-runs)",
+    )
+    add("--replace", action="store_true", help="let --write-manifest and --quarantine overwrite existing files")
     add("--json", action="store_true", help="print the report as JSON")
-    add("--with-evidence", action="store_true", help="with --json: put what was seen in")
+    add("--with-evidence", action="store_true", help="with --json: include the evidence")
+    add_view_arguments(parser)
 
 
 def some(text: str) -> int:
@@ -140,7 +157,7 @@ def _files(arguments: argparse.Namespace) -> tuple[Found, str | None]:
     if not lists:
         return find(arguments.paths), arguments.against
     if len(lists) > 1 or arguments.against:
-        raise UserError("there is more than one manifest", "check the files of one at a time")
+        raise UserError("there is more than one manifest", "check the files of one manifest at a time")
     others = [path for path in arguments.paths if path not in lists]
     listed = [one.path for one in read(lists[0]).files]
     return find([*others, *listed], exact=True), lists[0]
@@ -153,7 +170,7 @@ def _compared(path: str | None, found: Found) -> _Compared:
     found.files.pop(path, None)
     listed = matched(manifest, found.files)
     if not listed:
-        raise UserError(f"{path} names none of the files that are checked", "look whether it belongs to these files")
+        raise UserError(f"{path} lists none of the checked files", "name the manifest that belongs to these files")
     algorithms = {one.digest.partition(":")[0] for one in listed.values() if one.digest}
     known = sorted(algorithms & {*ALGORITHMS})
     return _Compared(manifest, listed, members(manifest, listed), known[0] if known else "")
@@ -191,10 +208,10 @@ def _tell(report: Report, arguments: argparse.Namespace, folder: Path) -> None:
         kept = None if report.data is not None and report.data.stopped else str(folder / REPORT)
         print(render(report if arguments.with_evidence else msgspec.structs.replace(report, evidence=kept)))
         return
-    console = console_for(sys.stdout)
-    show_check(report, console)
+    console = console_for(sys.stdout, plain=arguments.plain)
+    show_check(report, console, verbose=arguments.verbose)
     if arguments.quarantine:
         webdataset, map_style = quarantine.webdataset_filter, quarantine.map_style_filter
         for name, code in (("webdataset", webdataset), ("a map-style dataset", map_style)):
-            console.print(f"\n[bold]filter for {name}[/bold]")
+            console.print(f"\n[bold]{word(f'filter for {name}')}[/bold]")
             console.print(code(arguments.quarantine).rstrip(), soft_wrap=True, markup=False)

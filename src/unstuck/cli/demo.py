@@ -4,14 +4,17 @@
     unstuck demo shm-exhausted
     unstuck demo --list
 
-Exit code 0 when the verdict is the expected one. The training needs torch: it runs in this Python, or in --python.
+Exit code 0: the verdict is the expected one. The training needs torch: it runs with this Python, with the first on PATH
+that has it, or with --python.
 """
 
 from __future__ import annotations
 
 import argparse
 import importlib.util
+import os
 import shutil
+import subprocess
 import sys
 import tempfile
 from pathlib import Path
@@ -27,17 +30,25 @@ from ..views.as_json import render
 from ..views.checks import show_check
 from ..views.console import console_for
 from ..views.terminal import show
+from ..wording.language import word
+from .arguments import add_view_arguments
 from .main import COULD_NOT_LOOK, FOUND
 from .target import show_trial
 
 DEFAULT = "worker-python-exception"
+ENVIRONMENTS = ("VIRTUAL_ENV", "CONDA_PREFIX")
+HAS_TORCH = "import importlib.util, sys; sys.exit(importlib.util.find_spec('torch') is None)"
+PATIENCE = 20.0  # seconds in which a Python says whether it has torch
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("scenario", nargs="?", default=DEFAULT, metavar="SCENARIO", help=f"which (default: {DEFAULT})")
+    parser.add_argument(
+        "scenario", nargs="?", default=DEFAULT, metavar="SCENARIO", help=f"what to run (default: {DEFAULT})"
+    )
     parser.add_argument("--list", action="store_true", help="list the scenarios")
-    parser.add_argument("--python", default=sys.executable, metavar="PATH", help="a Python that has torch")
+    parser.add_argument("--python", metavar="PATH", help="a Python that has torch (default: this one, or one on PATH)")
     parser.add_argument("--json", action="store_true", help="print the report as JSON instead")
+    add_view_arguments(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -49,10 +60,33 @@ def run(arguments: argparse.Namespace) -> int:
         console_for(sys.stdout).print(table)
         return 0
     if arguments.scenario not in scenarios:
-        raise UserError(f"there is no scenario {arguments.scenario!r}", "`unstuck demo --list` shows them")
-    if arguments.python == sys.executable and importlib.util.find_spec("torch") is None:
-        raise UserError("this Python has no torch", "name one that has it: unstuck demo --python /path/to/python")
+        raise UserError(f"there is no scenario {arguments.scenario!r}", "`unstuck demo --list` lists them")
+    arguments.python = arguments.python or _with_torch()
     return _play(scenarios[arguments.scenario], arguments)
+
+
+def _with_torch() -> str:
+    """This Python; where unstuck lives in an environment of its own, the one that the user's shell would take."""
+    if importlib.util.find_spec("torch") is not None:
+        return sys.executable
+    folders = [Path(os.environ[name]) / "bin" for name in ENVIRONMENTS if os.environ.get(name)]
+    folders += [Path(folder) for folder in os.environ.get("PATH", "").split(os.pathsep) if folder]
+    for candidate in (str(folder / name) for folder in folders for name in ("python", "python3")):
+        if shutil.which(candidate) and _has_torch(candidate):
+            return candidate
+    raise UserError(
+        "neither this Python nor any on PATH has torch", "name one that has it: unstuck demo --python /path/to/python"
+    )
+
+
+def _has_torch(python: str) -> bool:
+    try:
+        return (
+            subprocess.run([python, "-c", HAS_TORCH], capture_output=True, timeout=PATIENCE, check=False).returncode
+            == 0
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return False
 
 
 def _command(scenario: Scenario) -> str:
@@ -74,15 +108,19 @@ def _play(scenario: Scenario, arguments: argparse.Namespace) -> int:
             outcome = run_scenario(scenario, Path(base), arguments.python, quiet=arguments.json)
         except Unavailable as reason:
             raise UserError(f"{scenario.name} cannot be shown here", f"it {reason}") from reason
+        console, verbose = console_for(sys.stderr, plain=arguments.plain), arguments.verbose
         if arguments.json:
             print(render(msgspec.structs.replace(outcome.report, evidence=None)))
         elif scenario.check:
-            show_check(outcome.report, console_for(sys.stderr))
+            show_check(outcome.report, console, verbose=verbose)
         elif scenario.trial:
-            show_trial(outcome.report, console_for(sys.stderr), "")
+            show_trial(outcome.report, console, "", verbose=verbose)
         elif "container" in scenario.surroundings:
-            print("\nThe watcher is gone with the run. Judged afterwards:\n$ unstuck why RUN\n", file=sys.stderr)
-            show(outcome.report, console_for(sys.stderr))
+            print(
+                f"\n{word('The watcher was killed with the run. Judged afterwards:')}\n$ unstuck why RUN\n",
+                file=sys.stderr,
+            )
+            show(outcome.report, console, verbose=verbose)
     verdict = outcome.verdict()
     if verdict == scenario.expect:
         return 0

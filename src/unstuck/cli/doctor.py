@@ -1,9 +1,9 @@
-"""Try a loader, rung by rung, before it costs a night.
+"""Test a loader step by step, before a long run depends on it.
 
-TARGET is module:callable or path.py:callable; it gives a DataLoader, a Dataset or a LightningDataModule. Each rung is a
-recorded process of its own with a limit of time and of memory: one sample, several, a batch, the loader without
-workers, with one, with its own number; a second pass, a stop in the middle, spawned workers, two ranks, a benchmark.
-The first rung that fails is pointed at, and what the rules say of it. Nothing is left behind.
+TARGET is module:callable or path.py:callable and returns a DataLoader, a Dataset or a LightningDataModule. Each step is
+a recorded process with a time limit and a memory limit: one sample, several samples, a batch, the loader without
+workers, with 1, with its own number; a second epoch, a stop in mid-epoch, spawned workers, 2 ranks, a benchmark.
+The first step that fails is marked, with its cause. No process and nothing in /dev/shm is left behind.
 
   unstuck doctor train.py:make_loader
   unstuck doctor my.data:Images --kwargs root=/data size=224 --workers 8
@@ -37,19 +37,23 @@ RESERVE = 0.1  # of what is free stays free: a loader that wants too much is to 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_target_arguments(parser, required=False)
-    parser.add_argument("--only", metavar="NAMES", help="rungs to try, as no-workers,workers")
-    parser.add_argument("--skip", metavar="NAMES", help="rungs to leave out")
-    parser.add_argument("--quick", action="store_true", help="without spawn, ranks and benchmark")
-    parser.add_argument("--list", action="store_true", help="name the rungs, and leave")
-    parser.add_argument("--limit", type=above_zero, metavar="S", help="seconds for each rung (default: 60)")
+    parser.add_argument("--only", metavar="NAMES", help="steps to run, such as no-workers,workers")
+    parser.add_argument("--skip", metavar="NAMES", help="steps to skip")
+    parser.add_argument("--quick", action="store_true", help="skip the steps spawn, ranks and benchmark")
+    parser.add_argument("--list", action="store_true", help="list the steps and exit")
+    parser.add_argument(
+        "--limit", type=above_zero, metavar="S", help="time limit of each step, in seconds (default: 60)"
+    )
     parser.add_argument(
         "--stall",
         type=above_zero,
         default=30.0,
         metavar="S",
-        help="seconds without progress that end a rung (default: 30)",
+        help="end a step after S seconds without progress (default: 30)",
     )
-    parser.add_argument("--step-ms", type=above_zero, metavar="MS", help="length of a training step that has to be fed")
+    parser.add_argument(
+        "--step-ms", type=above_zero, metavar="MS", help="time of a training step, which the loader has to keep up with"
+    )
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -59,7 +63,9 @@ def run(arguments: argparse.Namespace) -> int:
             print(f"{step.name:<13} {step.title}")
         return 0
     if not arguments.target:
-        raise UserError("doctor needs a TARGET", "write path.py:callable or module:callable; `unstuck doctor --help`")
+        raise UserError(
+            "doctor needs a TARGET", "name path.py:callable or module:callable; see `unstuck doctor --help`"
+        )
     heard()
     work = work_of(arguments, "doctor")
     with Climbing(sys.stderr, steps) as climbing:
@@ -82,4 +88,5 @@ def _tell(report: Report, arguments: argparse.Namespace, work: Work) -> None:
         return
     trial = report.trial
     if trial is not None and trial.settings is not None:
-        show_doctor(report, notes(trial.settings), console_for(sys.stdout), str(work.folder))
+        console = console_for(sys.stdout, plain=arguments.plain)
+        show_doctor(report, notes(trial.settings), console, str(work.folder), verbose=arguments.verbose)

@@ -1,14 +1,14 @@
-"""Print the variables that switch recording on for a whole shell, a Slurm script or a pod.
+"""Print the variables that turn on recording for a whole shell, a Slurm script or a pod.
 
     eval "$(unstuck env)"
     python train.py
 
-Every training started from there on is recorded into a folder of its own and watched from a process beside it.
-`unstuck env --off` prints what switches it off again.
+Every training started after that is recorded into its own run folder and watched by a separate process.
+`unstuck env --off` prints the lines that turn it off again.
 
     unstuck env --slurm -- python train.py --config base.yaml >> submit_train.sh
 
-prints a block for a job script instead: the same variables, what is worth to be known of others, and the line that
+prints a block for a job script instead: the same variables, what some other variables really do, and the line that
 starts the training.
 """
 
@@ -34,21 +34,27 @@ PORT = 29500
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "--run-dir", type=Path, default=Path("unstuck-runs"), metavar="DIR", help="where run folders go"
+        "--run-dir",
+        type=Path,
+        default=Path("unstuck-runs"),
+        metavar="DIR",
+        help="folder for the run folders (default: unstuck-runs)",
     )
     parser.add_argument(
-        "--sample-times", action="store_true", help="a line about every sample in its rank's log, stage by stage"
+        "--sample-times", action="store_true", help="log every sample, stage by stage, in the log of its rank"
     )
-    parser.add_argument("--off", action="store_true", help="print what switches recording off again")
+    parser.add_argument("--off", action="store_true", help="print the lines that turn recording off again")
     parser.add_argument(
-        "--slurm", action="store_true", help="print a block for a job script, with the line to start it"
+        "--slurm", action="store_true", help="print a block for a job script, with the line that starts the training"
     )
-    parser.add_argument("command", nargs="*", metavar="COMMAND", help="with --slurm: the training, after `--`")
+    parser.add_argument(
+        "command", nargs="*", metavar="COMMAND", help="with --slurm: the command of the training, after `--`"
+    )
 
 
 def run(arguments: argparse.Namespace) -> int:
     if arguments.command and not arguments.slurm:
-        raise UserError("env takes no command", "`unstuck env --slurm -- COMMAND` makes a job script's block of one")
+        raise UserError("env takes no command", "use `unstuck env --slurm -- COMMAND` for a job script")
     before = os.pathsep.join(
         entry for entry in os.environ.get("PYTHONPATH", "").split(os.pathsep) if entry and entry != BOOTSTRAP
     )
@@ -60,7 +66,7 @@ def run(arguments: argparse.Namespace) -> int:
         arguments.run_dir.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise UserError(
-            f"no recording in {arguments.run_dir} ({error.strerror})", "--run-dir DIR names another place"
+            f"no recording in {arguments.run_dir} ({error.strerror})", "choose another folder with --run-dir DIR"
         ) from error
     if arguments.slurm:
         runs = arguments.run_dir.absolute()
@@ -85,19 +91,21 @@ def _slurm_block(runs: Path, python: str, command: list[str], *, sample_times: b
     folder = shlex.quote(str(runs))
     return "\n".join(
         [
-            *_said("unstuck: everything started below is recorded, each step of the job into a folder of its own."),
+            *_said("unstuck: everything started below is recorded, each job step into its own run folder."),
             f"export {run_folder.RUNS}={folder}",
             f"export {run_folder.WATCHER}={shlex.quote(python)}",
             'export UNSTUCK_PYTHONPATH="${PYTHONPATH-}"',
             f'export PYTHONPATH={shlex.quote(BOOTSTRAP)}"${{PYTHONPATH:+:$PYTHONPATH}}"',
             f"{'' if sample_times else '# '}export {SAMPLE_TIMES}=1  # a line about every sample in its rank's log",
             "",
-            *_said("Not set here, because it would not do what it is often set for:"),
+            *_said("Not set here, because they do not do what they are often set for:"),
             *(line for one in said_of({}, also=MISBELIEVED) for line in _said(f"{one.about} {one.text}.", "  ")),
             "",
             *_started(command or TRAINING),
             "",
-            *_said("While it runs, or after it, from any node that sees the folder, with the job's number for JOBID:"),
+            *_said(
+                "During the job or after it, from any node that sees the folder (replace JOBID by the id of the job):"
+            ),
             f'#   unstuck logs -f "$(ls -td {folder}/*JOBID* | head -n 1)"',
             f'#   unstuck why "$(ls -td {folder}/*JOBID* | head -n 1)"',
         ]
@@ -112,7 +120,7 @@ def _started(command: list[str]) -> list[str]:
     program = command[1:] if command[0].rpartition("/")[2].startswith("python") else ["--no-python", *command]
     return [
         f"srun {shlex.join(command)}",
-        *_said("Or several ranks, with `#SBATCH --ntasks-per-node=1`, and processors for their workers:"),
+        *_said("Or several ranks, with `#SBATCH --ntasks-per-node=1`, and CPU cores for their workers:"),
         "# export OMP_NUM_THREADS=1  # torchrun sets that itself; more, if a rank loads with num_workers=0",
         '# head=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)',
         '# srun --cpus-per-task="$SLURM_CPUS_PER_TASK" torchrun --nnodes "$SLURM_NNODES" \\',

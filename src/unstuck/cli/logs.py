@@ -1,15 +1,15 @@
 """Show a run's text logs, or follow them while it runs. Without RUN: the newest run in unstuck-runs.
 
     unstuck logs                               the main log: configuration, epochs, checkpoints, errors, findings
-    unstuck logs -f                            and what comes, until the run ends
+    unstuck logs -f                            follow it until the run ends
     unstuck logs --rank 0                      everything about one rank
-    unstuck logs --level DEBUG                 everything about all ranks, by time
+    unstuck logs --level DEBUG                 everything about all ranks, in order of time
     unstuck logs --level ERROR -f
     unstuck logs RUN --grep "EPOCH.*START"
-    unstuck logs --output -f                   what the training itself wrote, under `unstuck run --quiet`
-    unstuck logs RUN --rewrite                 write them again, from the recordings
+    unstuck logs --output -f                   the output of the training itself, kept by `unstuck run --quiet`
+    unstuck logs RUN --rewrite                 write the logs again, from the recordings
 
-The files lie in RUN/logs: train_<time>.log, debug_rank<N>_<time>.log. `grep` and `tail -f` work on them too.
+The files are in RUN/logs: train_<time>.log, debug_rank<N>_<time>.log. `grep` and `tail -f` work on them, too.
 """
 
 from __future__ import annotations
@@ -41,12 +41,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--rank", type=int, metavar="N", help="the debug log of this rank")
     parser.add_argument("--level", choices=tuple(SEVERITY), help="only lines of this level or above")
     parser.add_argument("--grep", metavar="X", help=r"only lines that match this regular expression (\| as in grep)")
-    parser.add_argument("-f", "--follow", action="store_true", help="go on with what is added, until the run ends")
-    parser.add_argument("-n", "--lines", type=batches, metavar="N", help="begin with the last N lines")
-    parser.add_argument("--output", action="store_true", help="the training's own output, kept by `run --quiet`")
-    parser.add_argument("--json", action="store_true", help="one JSON object a line")
+    parser.add_argument("-f", "--follow", action="store_true", help="print new lines, until the run ends")
+    parser.add_argument("-n", "--lines", type=batches, metavar="N", help="start with the last N lines")
+    parser.add_argument(
+        "--output", action="store_true", help="the output of the training itself, kept by `run --quiet`"
+    )
+    parser.add_argument("--json", action="store_true", help="one JSON object per line")
     parser.add_argument("--rewrite", action="store_true", help="write the logs again from the recordings")
-    parser.add_argument("--to", type=Path, metavar="DIR", help="with --rewrite: where to (default: RUN/logs)")
+    parser.add_argument(
+        "--to", type=Path, metavar="DIR", help="with --rewrite: folder for the logs (default: RUN/logs)"
+    )
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -83,7 +87,9 @@ class Wanted:
         try:
             self._pattern = re.compile((arguments.grep or "").replace(r"\|", "|"))
         except re.error as error:
-            raise UserError(f"--grep {arguments.grep!r} is no regular expression ({error})", "quote it") from error
+            raise UserError(
+                f"--grep {arguments.grep!r} is not a regular expression ({error})", "escape its special characters"
+            ) from error
         self._least = SEVERITY[arguments.level or "DEBUG"]
         self._plain, self._json = arguments.output, arguments.json
 
@@ -122,10 +128,10 @@ def _chosen(folder: Path, arguments: argparse.Namespace) -> list[Log]:
     if chosen or arguments.follow:
         return chosen
     if arguments.output:
-        raise UserError(f"{folder} has no output", "`unstuck run --quiet` keeps it")
+        raise UserError(f"{folder} has no output of the training", "only `unstuck run --quiet` keeps it")
     ranks = sorted({one.rank for one in found if one.rank is not None})
     if arguments.rank is not None and ranks:
-        raise UserError(f"there is no log of rank {arguments.rank}", f"there are ranks {', '.join(map(str, ranks))}")
+        raise UserError(f"there is no log of rank {arguments.rank}", f"the ranks are {', '.join(map(str, ranks))}")
     raise UserError(f"{folder} has no logs", f"write them from its recordings: unstuck logs {folder} --rewrite")
 
 
@@ -162,7 +168,7 @@ def _rewrite(folder: Path, to: Path | None) -> int:
     from ..recordings.folder import run_of
 
     if to is None and is_anothers(folder):
-        raise UserError(f"{folder} belongs to another user, and nothing is written into it", "name a folder with --to")
+        raise UserError(f"{folder} belongs to another user, so nothing is written into it", "choose a folder with --to")
     run = run_of(folder)
     place = to or folder / "logs"
     if logs_of(str(place)):

@@ -5,10 +5,10 @@
     unstuck run --on-stall stop -- python train.py
     unstuck run --quiet -- python train.py
 
-Streams, signals and the exit code are the command's own. When it has ended, one block on stderr says what was found.
-When it stands still, it is looked into after ten seconds, or ten times what it was doing usually takes; a cause is told
-at once, and the watching goes on. Exit code 124: it made no progress and was stopped (--on-stall stop).
-Text logs are written into the run folder from what is recorded, not by the training; `unstuck logs` shows them.
+Output, signals and the exit code remain those of the command. When it has ended, a block on stderr says what was found.
+After 10 s without progress, or ten times as long as that activity usually takes, the run is examined: a cause is
+reported at once, and the run continues. Exit code 124: no progress, and the run was stopped (--on-stall stop).
+The text logs in the run folder are written from the recording, not by the training; `unstuck logs` shows them.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import os
 import sys
 import time
 from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
 
@@ -34,7 +35,7 @@ from ..watching.fence import go_silent, speak
 from ..watching.recorded_run import around, run_plainly, run_recorded
 from ..watching.stalls import ALWAYS, CERTAIN, Options
 from ..wording.printable import quoted
-from .arguments import batches, seconds
+from .arguments import add_view_arguments, batches, seconds
 from .notifier import Notifier
 
 PROGRESS_EVERY = 10.0  # seconds between two lines of progress on the console of a quiet run
@@ -44,38 +45,46 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.usage = (
         "unstuck run [--run-dir DIR] [--on-stall report|stop|stop-always] [--stall-after S] [--on-finding CMD] "
         "[--report FILE] [--quiet] [--log-level DEBUG|INFO] [--log-every N] [--log-validation-every N] "
-        "[--sample-times] -- COMMAND..."
+        "[--sample-times] [--verbose] [--plain] -- COMMAND..."
     )
     parser.add_argument(
-        "--run-dir", type=Path, default=Path("unstuck-runs"), metavar="DIR", help="where run folders go"
+        "--run-dir",
+        type=Path,
+        default=Path("unstuck-runs"),
+        metavar="DIR",
+        help="folder for the run folders (default: unstuck-runs)",
     )
     parser.add_argument(
         "--on-stall",
         choices=("report", CERTAIN, ALWAYS),
         default="report",
-        help="what to do when the run makes no progress: tell the cause and go on watching; also stop the run (exit "
-        "code 124) if the cause is certain; or stop it for any cause, and without one after --stall-after",
+        help="what to do when there is no progress. report (default): report the cause and keep watching; stop: also "
+        "stop the run (exit code 124) if the cause is certain; stop-always: stop it for any cause, and even without "
+        "one after --stall-after",
     )
     parser.add_argument(
         "--stall-after",
         type=seconds,
         metavar="S",
-        help="seconds without progress after which a stall is told even if its cause is not known (default: 60)",
+        help="seconds without progress after which a stall is reported even if its cause is unknown (default: 60)",
     )
     parser.add_argument(
-        "--on-finding", metavar="CMD", help="a command to run with the report's path when a cause is found"
+        "--on-finding",
+        metavar="CMD",
+        help="command to run when a cause is found, with the path of the report as its last argument",
     )
-    parser.add_argument("--report", type=Path, metavar="FILE", help="also write the report there, as JSON")
+    parser.add_argument("--report", type=Path, metavar="FILE", help="also write the report into FILE, as JSON")
+    add_view_arguments(parser)
     _add_log_arguments(parser)
-    parser.add_argument("command", nargs=argparse.REMAINDER, help="what to run, after --")
+    parser.add_argument("command", nargs=argparse.REMAINDER, help="command to run, after --")
 
 
 def _add_log_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--quiet",
         action="store_true",
-        help="the command's output goes into logs/output_<time>.log of the run folder, and only key lines (epochs, "
-        "errors, findings, progress) stay on the console; the command has no terminal then",
+        help="write the output of the command into logs/output_<time>.log of the run folder, and show only key lines "
+        "(epochs, errors, findings, progress); the command then has no terminal",
     )
     parser.add_argument(
         "--log-level",
@@ -83,19 +92,22 @@ def _add_log_arguments(parser: argparse.ArgumentParser) -> None:
         help=f"INFO: no lines about batches and samples (default: DEBUG, or ${LEVEL})",
     )
     parser.add_argument(
-        "--log-every", type=batches, metavar="N", help=f"a line every N training batches (default: 100, or ${EVERY})"
+        "--log-every",
+        type=batches,
+        metavar="N",
+        help=f"log a line every N training batches (default: 100, or ${EVERY})",
     )
     parser.add_argument(
         "--log-validation-every",
         type=batches,
         metavar="N",
-        help=f"a line every N validation batches (default: 20, or ${VALIDATION_EVERY})",
+        help=f"log a line every N validation batches (default: 20, or ${VALIDATION_EVERY})",
     )
     parser.add_argument(
         "--sample-times",
         action="store_true",
-        help="a line about every sample in its rank's log: each stage, and all of it (as many as can be read; "
-        f"default: none, or ${SAMPLE_TIMES}=1)",
+        help="log every sample, stage by stage, in the log of its rank (as many as can be read; "
+        f"default: off, or ${SAMPLE_TIMES}=1)",
     )
 
 
@@ -109,12 +121,13 @@ def run(arguments: argparse.Namespace) -> int:
         os.environ[SAMPLE_TIMES] = "1"  # the command is given it, too
     outer = around()
     if outer is not None:
-        speak(f"recorded by the `unstuck run` around this one, which says what it finds: unstuck why {quoted(outer)}")
+        speak(f"already recorded by an outer `unstuck run`, which reports its findings: unstuck why {quoted(outer)}")
         return run_plainly(command)
     settings = _settings(arguments)
     options = Options(stop=arguments.on_stall if arguments.on_stall != "report" else "", after=arguments.stall_after)
     try:
-        teller = Teller(arguments.report, Notifier(arguments.on_finding))
+        shown = Shown(arguments.verbose, arguments.plain)
+        teller = Teller(arguments.report, Notifier(arguments.on_finding), shown)
         return run_recorded(command, arguments.run_dir, teller, options, settings)
     except UserError as error:
         speak(str(error), "unstuck: ")
@@ -137,11 +150,19 @@ def _settings(arguments: argparse.Namespace) -> Settings:
     )
 
 
+class Shown(NamedTuple):
+    """How a verdict is shown."""
+
+    verbose: bool = False
+    plain: bool = False
+
+
 class Teller:
     """Speaks on stderr: the command's own output is nobody's business but its user's."""
 
-    def __init__(self, file: Path | None, notifier: Notifier) -> None:
+    def __init__(self, file: Path | None, notifier: Notifier, shown: Shown) -> None:
         self.file = file
+        self.shown = shown
         self.notifier = notifier
         self._told: list[str] = []  # causes that stand on the screen already
         self._progress_told = 0.0
@@ -159,9 +180,9 @@ class Teller:
         self._write(report)
         roots = _roots(report)
         if roots and roots == self._told:
-            self.say(f"the run has ended; the cause stands above ({roots[0]}): unstuck why {_shown(folder)}")
+            self.say(f"the run has ended; the cause is above ({roots[0]}): unstuck why {_shown(folder)}")
         else:
-            _show(report, folder)
+            _show(report, folder, self.shown)
         self.notifier.tell(report, folder / "report.json")
         self.notifier.wait()
 
@@ -173,7 +194,7 @@ class Teller:
             speak(f"{saved} could not be written ({error.strerror})", "unstuck: ")
         self._write(msgspec.structs.replace(report, evidence=str(saved)))
         self._told = _roots(report)
-        _show(report, folder)
+        _show(report, folder, self.shown)
         self.notifier.tell(report, saved)
 
     def say(self, line: str) -> None:
@@ -200,12 +221,12 @@ def _roots(report: Report) -> list[str]:
     return [one.rule for one in report.findings if one.role == "root"]
 
 
-def _show(report: Report, folder: Path) -> None:
+def _show(report: Report, folder: Path, how: Shown) -> None:
     """Nobody may be reading, and stderr may be closed: then it is not shown, and stands in report.json."""
     if sys.stderr is None:
         return
     try:
-        show(report, console_for(sys.stderr), _shown(folder))
+        show(report, console_for(sys.stderr, plain=how.plain), _shown(folder), verbose=how.verbose)
     except (OSError, ValueError):
         go_silent()
     except SystemExit as end:

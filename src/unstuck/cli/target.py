@@ -27,10 +27,10 @@ from ..views.budgets import show_budget
 from ..views.trials import show_doctor
 from ..views.tuning import show as show_tuning
 from ..watching.fence import speak
-from .arguments import count, size
+from .arguments import add_view_arguments, count, size
 from .main import COULD_NOT_LOOK, FOUND
 
-HELP = "module:callable or path.py:callable that gives a DataLoader, a Dataset or a LightningDataModule"
+HELP = "module:callable or path.py:callable that returns a DataLoader, a Dataset or a LightningDataModule"
 
 
 def add_target_arguments(parser: argparse.ArgumentParser, *, required: bool = True) -> None:
@@ -47,20 +47,30 @@ def add_target_arguments(parser: argparse.ArgumentParser, *, required: bool = Tr
     parser.add_argument("--batch", type=count, metavar="N", help="as if the loader had batch_size=N")
     parser.add_argument("--prefetch", type=count, metavar="N", help="as if the loader had prefetch_factor=N")
     parser.add_argument(
-        "--memory", type=size, metavar="SIZE", help="that may be used, as 64G (default: what the machine or cgroup has)"
+        "--memory",
+        type=size,
+        metavar="SIZE",
+        help="memory that may be used, such as 64G (default: what the machine or cgroup has left)",
     )
-    parser.add_argument("--python", metavar="PYTHON", help="the interpreter of the training (default: found by torch)")
     parser.add_argument(
-        "--run-dir", type=Path, default=Path("unstuck-runs"), metavar="DIR", help="where recordings of the trials go"
+        "--python", metavar="PYTHON", help="Python interpreter of the training (default: one that has torch)"
+    )
+    parser.add_argument(
+        "--run-dir",
+        type=Path,
+        default=Path("unstuck-runs"),
+        metavar="DIR",
+        help="folder for the recordings (default: unstuck-runs)",
     )
     parser.add_argument("--json", action="store_true", help="print the report as JSON")
-    parser.add_argument("--with-evidence", action="store_true", help="with --json: put the evidence in")
+    parser.add_argument("--with-evidence", action="store_true", help="with --json: include the evidence")
+    add_view_arguments(parser)
 
 
 def work_of(arguments: argparse.Namespace, command: str) -> Work:
     """Where, with what, in which interpreter. The folder is made when something is run."""
     if ":" not in arguments.target:
-        remedy = f"write {arguments.target}:CALLABLE; it gives a DataLoader, a Dataset or a LightningDataModule"
+        remedy = f"write {arguments.target}:CALLABLE, which returns a DataLoader, a Dataset or a LightningDataModule"
         raise UserError(f"{arguments.target} names no callable", remedy)
     folder = arguments.run_dir / f"{command}-{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}"
     return Work(arguments.target, keywords(arguments.kwargs), interpreter(arguments.python), folder.absolute())
@@ -83,7 +93,7 @@ def keywords(words: list[str]) -> dict[str, Any]:
             continue
         name, equals, value = word.partition("=")
         if not equals or not name.isidentifier():
-            raise UserError(f"--kwargs: {word!r} is no argument", """write name=value or '{"name": value}'""")
+            raise UserError(f"--kwargs: {word!r} is not an argument", """write name=value or '{"name": value}'""")
         found[name] = _value(value)
     return found
 
@@ -125,15 +135,15 @@ def printed(report: Report, arguments: argparse.Namespace, work: Work | None) ->
     print(render(shown))
 
 
-def show_trial(report: Report, console: Console, folder: str) -> None:
+def show_trial(report: Report, console: Console, folder: str, *, verbose: bool = False) -> None:
     """As the command showed it that made these trials."""
     trial = report.trial
     if trial is not None and trial.command == "doctor" and trial.settings is not None:
-        show_doctor(report, notes(trial.settings), console, folder)
+        show_doctor(report, notes(trial.settings), console, folder, verbose=verbose)
     elif trial is not None and trial.search is not None:
-        show_tuning(report, console, folder)
+        show_tuning(report, console, folder, verbose=verbose)
     else:
-        show_budget(report, console, folder)
+        show_budget(report, console, folder, verbose=verbose)
 
 
 def exit_code(report: Report) -> int:

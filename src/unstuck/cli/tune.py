@@ -1,12 +1,12 @@
-"""Find num_workers, prefetch_factor and the other settings of a loader, by measuring it.
+"""Find the best num_workers, prefetch_factor and other settings of a loader, by measuring it.
 
   unstuck tune train.py:make_loader
   unstuck tune train.py:make_loader --memory 64G --seconds 120
-  unstuck tune train.py:make_loader --step-ms 85          the cheapest setting that keeps this training fed
-  unstuck tune train.py:make_loader --run unstuck-runs/X  the same, with the step of a recorded run
+  unstuck tune train.py:make_loader --step-ms 85          the cheapest setting that keeps up with this step time
+  unstuck tune train.py:make_loader --run unstuck-runs/X  the same, with the step time of a recorded run
 
-Few settings are measured, each until its figure is precise enough: `next()` is timed, the warm-up left out, and the
-noise said. Ctrl-C ends it with what was measured so far; nothing is left behind.
+Only a few settings are measured, each until the result is precise enough: `next()` is timed, without the warm-up, and
+the noise is shown. Ctrl-C ends it and prints what was measured so far; no process is left behind.
 """
 
 from __future__ import annotations
@@ -16,6 +16,8 @@ import sys
 import time
 from pathlib import Path
 
+from rich.cells import cell_len
+
 from ..report import Report
 from ..trials.attempt import forget, prepare
 from ..trials.cleanup import heard
@@ -23,6 +25,7 @@ from ..trials.tune.tune import INTERRUPTED, Step, Wanted, step_of, tune
 from ..views.console import console_for
 from ..views.tuning import show
 from ..watching.fence import speak
+from ..wording.language import word
 from ..wording.text import many
 from .arguments import above_zero
 from .main import COULD_NOT_LOOK
@@ -36,11 +39,19 @@ LINE_EVERY = 10.0  # seconds between two lines where they stay
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_target_arguments(parser)
     parser.add_argument(
-        "--seconds", type=above_zero, default=DEFAULT_SECONDS, metavar="S", help="for measuring (default: 60)"
+        "--seconds",
+        type=above_zero,
+        default=DEFAULT_SECONDS,
+        metavar="S",
+        help="time for measuring, in seconds (default: 60)",
     )
     fed = parser.add_mutually_exclusive_group()
-    fed.add_argument("--step-ms", type=above_zero, metavar="MS", help="a training step takes that long: feed it")
-    fed.add_argument("--run", type=Path, metavar="FOLDER", help="feed the training of this recorded run")
+    fed.add_argument(
+        "--step-ms", type=above_zero, metavar="MS", help="time of a training step, which the loader has to keep up with"
+    )
+    fed.add_argument(
+        "--run", type=Path, metavar="FOLDER", help="run folder of the training that the loader has to keep up with"
+    )
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -59,7 +70,8 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.json:
         printed(report, arguments, work)
     else:
-        show(report, console_for(sys.stdout), str(work.folder))
+        console = console_for(sys.stdout, plain=arguments.plain)
+        show(report, console, str(work.folder), verbose=arguments.verbose)
     return _code(report)
 
 
@@ -84,11 +96,12 @@ class Line:
         if now - self._began < QUIET or now - self._last < (0.2 if self._terminal else LINE_EVERY):
             return
         self._last = now
-        doing = f"measuring {what}" if what else "importing and reading some data, not measured"
-        text = f"unstuck: {doing}; {many(count, 'setting')} measured, at most {left:.0f} s to go"
+        doing = f"measuring {what}" if what else "importing and reading some data"
+        said = f"{doing}; {many(count, 'setting')} measured, at most {left:.0f} s left"
+        text = f"unstuck: {word(said)}"
         if self._terminal:
-            sys.stderr.write(f"\r{text.ljust(self._shown)}")
-            self._shown = len(text)
+            sys.stderr.write(f"\r{text}{' ' * (self._shown - cell_len(text))}")
+            self._shown = cell_len(text)
         else:
             sys.stderr.write(f"{text}\n")
         sys.stderr.flush()

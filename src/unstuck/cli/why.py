@@ -1,12 +1,12 @@
-"""Say why a run is stuck, slow or dead: a live one by any pid of it, a recorded one by its folder, or a saved report.
+"""Say why a run is stuck, slow or dead: a live run by any of its pids, a recorded run by its folder, or a saved report.
 
     unstuck why                 list the trainings on this machine and what each is doing
-    unstuck why 4242            look at the run that process 4242 belongs to; nothing has to be installed in it
+    unstuck why 4242            look at the run that process 4242 belongs to; nothing needs to be installed in it
     unstuck why 4242 --seconds 10
     unstuck why unstuck-runs/train-20260501-031500-4242
     unstuck why report.json --json
 
-Exit code 0: nothing found. 1: found. 2: could not look.
+Exit code 0: nothing found. 1: a cause, or a stall without a known cause. 2: no such run, or too little to judge by.
 """
 
 from __future__ import annotations
@@ -29,26 +29,32 @@ from ..views.console import console_for
 from ..views.listing import as_json, show_trainings
 from ..views.progress import Progress
 from ..views.terminal import STAGES, START, show
-from .arguments import newest_run, seconds
+from .arguments import add_view_arguments, newest_run, seconds
 from .main import COULD_NOT_LOOK, FOUND
 from .target import show_trial
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "target", nargs="?", metavar="TARGET", help="a pid, a run folder, or a saved report; none lists the trainings"
+        "target",
+        nargs="?",
+        metavar="TARGET",
+        help="a pid, a run folder or a saved report; without it, the trainings are listed",
     )
     parser.add_argument(
-        "--seconds", type=seconds, default=0.0, metavar="N", help="with a pid: also sample for N s where the time goes"
+        "--seconds",
+        type=seconds,
+        default=0.0,
+        metavar="N",
+        help="with a pid: also sample for N seconds where the time goes",
     )
     parser.add_argument(
-        "--start", action="store_true", help="show the way of each rank to its first step, phase by phase"
+        "--start", action="store_true", help="show what each rank did before its first step, phase by phase"
     )
-    parser.add_argument(
-        "--stages", action="store_true", help="show where the time of loading samples goes, stage by stage"
-    )
+    parser.add_argument("--stages", action="store_true", help="show where the time of loading goes, stage by stage")
     parser.add_argument("--json", action="store_true", help="print the report as JSON")
-    parser.add_argument("--with-evidence", action="store_true", help="with --json: put the evidence in")
+    parser.add_argument("--with-evidence", action="store_true", help="with --json: include the evidence")
+    add_view_arguments(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -62,12 +68,13 @@ def run(arguments: argparse.Namespace) -> int:
         print(render(shown))
     else:
         more = tuple(name for name in (START, STAGES) if getattr(arguments, name))
+        console, verbose = console_for(sys.stdout, plain=arguments.plain), arguments.verbose
         if report.trial is not None:
-            show_trial(report, console_for(sys.stdout), arguments.target)
+            show_trial(report, console, arguments.target, verbose=verbose)
         elif report.data is not None and not report.data.of_run:
-            show_check(report, console_for(sys.stdout))
+            show_check(report, console, verbose=verbose)
         else:
-            show(report, console_for(sys.stdout), _folder(report, arguments.target), more)
+            show(report, console, _folder(report, arguments.target), more, verbose=verbose)
     if report.findings or report.unsettled:
         return FOUND
     return COULD_NOT_LOOK if report.state == "unknown" else 0
@@ -79,7 +86,7 @@ def _list(arguments: argparse.Namespace) -> int:
     if arguments.json:
         print(as_json(found))
     else:
-        show_trainings(found, console_for(sys.stdout))
+        show_trainings(found, console_for(sys.stdout, plain=arguments.plain))
     return 0
 
 
@@ -106,7 +113,7 @@ def _judge_again(file: Path) -> Report:
     except NotPlainError as error:
         raise UserError(str(error), remedy) from error
     except (OSError, ValueError, RecursionError) as error:
-        raise UserError(f"{file} is not a report of unstuck ({error})", remedy) from error
+        raise UserError(f"{file} is not an unstuck report ({error})", remedy) from error
     if saved.schema > SCHEMA:
         raise UserError(f"{file} was written by a newer unstuck (schema {saved.schema})", "upgrade unstuck here")
     return report_on(saved.evidence) if isinstance(saved.evidence, Evidence) else saved

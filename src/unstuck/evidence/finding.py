@@ -16,6 +16,8 @@ class Symptom(Enum):
     STUCK = "stuck"  # a standstill that does not end by itself
     STOPPED = "stopped"  # from outside: a signal, a time limit, preemption
     WRONG = "wrong"
+    LEAKING = "leaking"  # memory or descriptors that grow until there are no more
+    BAD_DATA = "bad data"  # in files that were checked: no run has met it yet
     WAITING = "waiting"  # for something that may still come: a server, storage, other pods
     SLOW = "slow"
 
@@ -33,10 +35,11 @@ class Certainty(Enum):
 
 
 class Remedy(msgspec.Struct, frozen=True):
-    """What to do: a person reads the text, a machine can run the commands."""
+    """One way out: what to do in a sentence, the code to write for it, the commands to run."""
 
     text: str
     commands: list[str] = []
+    code: list[str] = []  # lines of the training's own source, as they should be
 
 
 class Subject(msgspec.Struct, frozen=True):
@@ -50,8 +53,11 @@ class Finding(msgspec.Struct, frozen=True):
     """One cause, with who, where, what, the evidence for it and the remedy."""
 
     cause: str
-    seen: list[str]
-    remedy: Remedy
+    seen: list[str]  # the evidence, the strongest first
+    remedy: Remedy  # the first thing to do
+    alternatives: list[Remedy] = []
+    saw: str = ""  # the error that stood on the screen, as it can be searched for
+    source: str = ""  # the line of code at `where`
     node: str | None = None
     rank: int | None = None
     worker: int | None = None

@@ -377,12 +377,13 @@ class Loader(msgspec.Struct, frozen=True, omit_defaults=True):
 
     @property
     def name(self) -> str:
-        """As its user knows it: by the line that made it."""
-        dataset = self.dataset.rpartition(".")[2] or "its dataset"
-        kind = "torchdata Loader" if self.type.startswith("torchdata.nodes") else "DataLoader"
+        """`DataLoader[Spectra] (train.py:24)`: what it loads, and the line that made it."""
+        dataset = self.dataset.rpartition(".")[2]
+        kind = "torchdata.Loader" if self.type.startswith("torchdata.nodes") else "DataLoader"
+        name = f"{kind}[{dataset}]" if dataset else kind
         if self.created is None:
-            return f"the {kind} over {dataset}"
-        return f"the {kind} over {dataset} ({self.created.file.rpartition('/')[2]}:{self.created.line})"
+            return name
+        return f"{name} ({self.created.file.rpartition('/')[2]}:{self.created.line})"
 
 
 class HeldBack(msgspec.Struct, frozen=True, omit_defaults=True):

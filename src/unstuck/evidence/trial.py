@@ -313,7 +313,12 @@ class Differences(msgspec.Struct, frozen=True, omit_defaults=True):
 def is_reading(what: str) -> bool:
     """`read file`, `recvfrom socket`, `poll socket`; waiting for a file to be opened or found."""
     call, _, kind = what.partition(" ")
-    return call in READS or call in OPENS or (call in POLLS and kind in ("socket", "pipe", "fifo", "file"))
+    return (
+        call in READS
+        or what in READS
+        or call in OPENS
+        or (call in POLLS and kind in ("socket", "pipe", "fifo", "file"))
+    )
 
 
 def processors(settings: Settings | None) -> float:

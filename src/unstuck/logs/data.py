@@ -14,16 +14,16 @@ from .files import DEBUG, ERROR, INFO, WARNING, Line
 
 FIRST, FILE = "🔍 [FIRST_BATCH]", "🔍 [DATA_FILE]"
 BATCHES_EACH = 10  # document batches between two lines of progress
-SECONDS_EACH = 1.0  # at least, between two of them: who tokenises one document at a time has many
+SECONDS_EACH = 1.0  # at least, between two of them: where documents are tokenised one by one, there are many
 FILES_EACH = 32  # that have a line of their own
 ROUND = 1_000  # calls without anything new
 READERS = "readers"
 HALF = (1 << 32) - 1
-ALONE = "single_node_only"  # what webdataset has in place of a splitter, to refuse several ranks
+ALONE = "single_node_only"  # webdataset's default instead of a splitter: it refuses several ranks
 WHAT = {"open": "Error opening shard", "read": "Error reading shard", "group": "Error reading shard"}
 BUCKETS, SETUP, DISTRIBUTED = "🔍 [BUCKETS]", "🔍 [SETUP_EPOCH]", "🔍 [DISTRIBUTED]"
 EPOCH = "setup_epoch"
-TAG = "BUCKETS"  # a note under this tag is told as buckets
+TAG = "BUCKETS"  # a note with this tag is shown as buckets
 
 
 class Sources:
@@ -127,7 +127,7 @@ class Sources:
         return f"; by now {found.c - found.d:,} of {found.c:,} texts looked at are usable"
 
     def _round(self, one: Record, name: str) -> list[Line]:
-        text = f"{name} was called {one.a:,} times without anything new: it goes round in circles"
+        text = f"{name} was called {one.a:,} times without new data: it loops endlessly"
         return [self._line(self._now, f"⚠️ {FILE.removeprefix('🔍 ')} {text}", WARNING)]
 
     def _file(self, one: Record) -> list[Line]:
@@ -137,7 +137,7 @@ class Sources:
         path, *place = self._tail.string(one.key).split("\n")
         at, lines = self._tail.seconds(one.start), []
         if place and self._files == 1:
-            lines.append(self._line(at, f"{FILE} {many(int(place[1]), 'file')} to go through"))
+            lines.append(self._line(at, f"{FILE} {many(int(place[1]), 'file')} to read"))
         number = f"file {place[0]} of {place[1]}" if place else f"file {self._files}"
         facts = [f"{one.a - 1:,} row groups"] if one.a else []
         facts += [many(one.b - 1, "row")] if one.b else []
@@ -179,7 +179,7 @@ class ShardLines:
         self._samples = 0  # of passes that have ended, and were not asked for yet
 
     def taken(self) -> int:
-        """Samples of the passes over all lists that have ended since it was asked last."""
+        """Samples of all epochs over lists of shards that ended since the last call."""
         samples, self._samples = self._samples, 0
         return samples
 
@@ -187,7 +187,7 @@ class ShardLines:
         return {Kind.SHARDS: self._shards, Kind.SHARD_ERROR: self._error}
 
     def lines(self, name: str) -> list[Line]:
-        """What is new, of a process whose other notes nobody reads."""
+        """What is new, of a process whose other notes are not read."""
         self.name = name
         read = self.readers()
         return [line for one in self._tail.notes.new() if one.kind in read for line in read[one.kind](one)]
@@ -195,7 +195,7 @@ class ShardLines:
     def _shards(self, one: Record) -> list[Line]:
         """Noted when the first pass begins, and when one has ended."""
         known, at = self._tail.facts(one.key), self._tail.seconds(one.end)
-        if known.get("library") == READERS:  # it is there for its errors alone
+        if known.get("library") == READERS:  # recorded for its errors only
             return []
         whole = known.get("name") or known.get("library")
         if one.duration:
@@ -209,13 +209,13 @@ class ShardLines:
         shown = f"{'?' if mine is None else mine}/{'?' if total is None else total}"
         drawn = ", drawn at random with replacement" if known.get("resampled") else ""
         splitter = known.get("splitter")
-        shared = f", shared out by {splitter}" if splitter and splitter != ALONE else ""
+        shared = f", split by {splitter}" if splitter and splitter != ALONE else ""
         text = f"{self._whole_name()} Processing {shown} files from {whole} ({known.get('library')}{shared}{drawn})"
         return [Line(at, DEBUG if mine != 0 else INFO, "data", text)]
 
     def _error(self, one: Record) -> list[Line]:
         known = self._tail.facts(one.a)
-        if not known:  # it says what became of the file
+        if not known:  # it says what happened to the file later
             return []
         stage = str(known.get("stage"))
         sample = f" sample {known['key']} of" if known.get("key") else " a sample of"
@@ -241,13 +241,13 @@ def samples_of_shards(board: list[Entry]) -> int:
 def _then(known: dict[str, Any], slept: float) -> str:
     """What the handler decided, and what that means."""
     if not known.get("handler"):
-        return "it was raised to whoever called"
+        return "raised to the caller"
     took = f" after {duration(slept)}" if slept >= 0.1 else ""
     if known.get("list_lost"):
-        return f"{known['handler']} ended the reading{took}, nothing more is read of this list"
+        return f"{known['handler']} stopped reading{took}, the rest of the list is left out"
     lost = ", the rest of the shard is left out" if known.get("rest_lost") else ""
     lost = ", the whole shard is left out" if known.get("stage") == "open" else lost
-    went = "went on" if known.get("goes_on") else "gave it up"
+    went = "went on" if known.get("goes_on") else "stopped"
     return f"{known['handler']} {went}{took}{lost}"
 
 
@@ -271,11 +271,11 @@ class BucketLines:
         if known.get("step"):
             return self._stepped(at, name, known, one.duration / 1e9)
         if one.b:
-            return [self._line(at, f"{BUCKETS} {name} is read by loader {one.b}"), *self._dealt(at, known)]
+            return [self._line(at, f"{BUCKETS} {name} is read by loader {one.b}"), *self._remainder(at, known)]
         return [
-            self._line(at, f"{BUCKETS} {name}, as the program says"),
+            self._line(at, f"{BUCKETS} {name}, from unstuck.note"),
             *self._each(at, known),
-            *self._dealt(at, known),
+            *self._remainder(at, known),
         ]
 
     def _stepped(self, at: float, name: str, known: dict[str, Any], seconds: float) -> list[Line]:
@@ -302,8 +302,8 @@ class BucketLines:
             lines.append(self._line(at, f"{BUCKETS} - batch_indices in all: {known['batches']}{rest}"))
         return lines
 
-    def _dealt(self, at: float, known: dict[str, Any]) -> list[Line]:
-        """X over Y: what is left over, before anybody evens it out."""
+    def _remainder(self, at: float, known: dict[str, Any]) -> list[Line]:
+        """X over Y: the remainder, before a sampler or accelerate evens it out."""
         total, ranks = known.get("batches"), self._tail.header[f.H_WORLD]
         if not isinstance(total, int) or ranks < 2:
             return []
@@ -314,11 +314,9 @@ class BucketLines:
         text += (
             f", remainder {rest}: ranks 0 to {rest - 1} get {each + 1}"
             if rest > 1
-            else f", remainder 1: one gets {each + 1}"
+            else f", remainder 1: rank 0 gets {each + 1}"
         )
-        evened = (
-            f"evened out (even_batches, DistributedSampler), {many(ranks - rest, 'batch')} would be given out twice"
-        )
+        evened = f"with even_batches or DistributedSampler, {many(ranks - rest, 'batch')} would be repeated"
         return [self._line(at, f"{DISTRIBUTED} - {text}; {evened}")]
 
     def _note(self, one: Record) -> list[Line]:
@@ -329,7 +327,7 @@ class BucketLines:
         return [self._line(self._tail.seconds(one.end), f"🔍 [{tag}] {facts}")]
 
     def _skipping(self, one: Record) -> list[Line]:
-        """A resumed training: no step is made while it lasts, and that is as it should be."""
+        """A resumed training: no step is made while it lasts, and that is right."""
         count = many(one.a, "batch") if one.a else "batches"
         text = f"{SETUP} passing over {count} of loader {one.key} that were trained before ({self._tail.string(one.b)})"
         return [self._line(self._tail.seconds(one.end), text)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from ..evidence.finding import Finding, Symptom
@@ -23,10 +24,11 @@ def failed(whose: str, at: float, said: dict[str, Any], *, iterable: bool) -> Li
 def _about(said: dict[str, Any], *, iterable: bool) -> str:
     paths = said.get("paths") or []
     path = f" {paths[0]}" if paths else ""
+    file = f" (with the file{path})" if path else ""
     if said.get("how") == "uncaught":
-        return f"Uncaught exception{f' (it had{path} in hand)' if path else ''}"
+        return f"Uncaught exception{file}"
     if said.get("how") == "exit":
-        return f"Exception before sys.exit(){f' (it had{path} in hand)' if path else ''}"
+        return f"Exception before sys.exit(){file}"
     if said.get("how") == "thread":
         return f"Uncaught exception in thread {said.get('thread')}"
     if said.get("how") == "feeder":
@@ -68,11 +70,16 @@ def _finding(one: Finding, others: list[Finding], at: float) -> list[Line]:
     level, sign = (ERROR, "❌") if grave else (WARNING, "⚠️")
     whose = f"[Rank {one.rank}] " if one.rank is not None else ""
     lines = [Line(at, level, "verdict", f"{sign} {whose}{one.symptom}: {one.cause} ({one.rule})")]
-    lines += [Line(at, INFO, "verdict", f"- seen: {seen}") for seen in one.seen]
-    lines.append(Line(at, INFO, "verdict", f"- do: {one.remedy.text}"))
-    lines += [Line(at, INFO, "verdict", f"- $ {command}") for command in one.remedy.commands]
-    return lines + [
-        Line(at, INFO, "verdict", f"- so: {other.cause} ({other.rule})")
-        for other in others
-        if other.because_of == one.rule
-    ]
+    return lines + [Line(at, INFO, "verdict", f"- {text}") for text in _details(one, others)]
+
+
+def _details(one: Finding, others: list[Finding]) -> Iterator[str]:
+    """With the labels of the block on the screen."""
+    for label, remedy in [("fix", one.remedy), *(("or", other) for other in one.alternatives)]:
+        yield f"{label}: {remedy.text}"
+        yield from (f"| {line}" for line in remedy.code)
+        yield from (f"$ {command}" for command in remedy.commands)
+    yield from (f"why: {seen}" for seen in one.seen)
+    if one.saw:
+        yield f"saw: {one.saw}"
+    yield from (f"so: {other.cause} ({other.rule})" for other in others if other.because_of == one.rule)

@@ -23,7 +23,7 @@ CACHE = re.compile(r"cache|latent", re.IGNORECASE)
 BUCKET = re.compile(r"bucket|resolution|aspect", re.IGNORECASE)
 FILES = re.compile(r"file|path|shard|url", re.IGNORECASE)
 LISTED = re.compile(r"(?:list|tuple|dict|set) of (\d+)")
-# Streams of libraries that say themselves which files a worker has: see shards.py.
+# Streams of libraries whose own lines say which files a worker has: see data.py.
 TOLD_APART = ("datasets.iterable_dataset.", "webdataset.", "litdata.", "streaming.")
 STANDARD = "torch.utils.data.sampler.BatchSampler"
 PREPARE, BUCKETS = "🔍 [DISTRIBUTED]", "🔍 [BUCKETS]"
@@ -31,14 +31,14 @@ MISSING = "❌ [DISTRIBUTED]"
 STANDARD = "torch.utils.data.sampler.BatchSampler"
 DISPATCHER = "DataLoaderDispatcher"
 MARKER = "[DISTRIBUTED]"
-LONG_WAIT = 1.0  # seconds: a wait that takes longer is told while it goes on
+LONG_WAIT = 1.0  # seconds: a wait that takes longer has a line while it goes on
 BLOCKS = ("Join", "main_process_first", "local_main_process_first")  # in which a rank does its own work
-PASSED = 1024  # places whose first passing was told; a program that makes up lines has no more of them told
+PASSED = 1024  # places whose first passing has a line; a program that makes up places gets no more lines
 NOT_MADE = 2
 
 
 class KnownLoader:
-    """What is known of one of them."""
+    """What is known of one loader."""
 
     def __init__(self, number: int) -> None:
         self.number = number
@@ -59,7 +59,7 @@ def described(rank: str, at: float, number: int, text: str) -> list[Line]:
         Line(at, INFO, "data", f"{rank} {FLOW} - {given}"),
         Line(at, INFO, "data", f"{rank} {FLOW} - mode: {_mode(known)}"),
         Line(at, INFO, "data", f"{rank} {DATASET} loader {number}: {known.get('dataset')} ({kind})"),
-        Line(at, INFO, "data", f"{rank} {DATASET} - attributes: {settings or 'none that lie open'}"),
+        Line(at, INFO, "data", f"{rank} {DATASET} - attributes: {settings or 'none that can be read'}"),
         Line(at, INFO, "data", f"{rank} {DATASET} - cache: {_matching(CACHE, attributes)}"),
         Line(at, INFO, "data", f"{rank} {DATASET} - buckets: {_matching(BUCKET, attributes)}"),
     ]
@@ -96,7 +96,7 @@ def assigned(
 
 
 def _share(known: dict[str, Any], batches: int | None, dataset: int | None, worker: int, workers: int) -> str:
-    """torch deals batches out in turn: worker w of W gets w, w + W, w + 2 W …"""
+    """torch assigns batches in turn: worker w of W gets w, w + W, w + 2 W …"""
     size = known.get("batch_size")
     if not isinstance(size, int) or batches is None:
         return "?"
@@ -123,7 +123,7 @@ def _mode(known: dict[str, Any]) -> str:
 
 def _matching(pattern: re.Pattern[str], attributes: dict[str, Any]) -> str:
     found = ", ".join(f"{name}={value}" for name, value in attributes.items() if pattern.search(name))
-    return found or "no attribute of the dataset says anything"
+    return found or "nothing in the dataset's attributes"
 
 
 def _decoded(text: str) -> dict[str, Any]:
@@ -171,7 +171,7 @@ class Preparing:
         if _is_bucketed(before):
             lines.append(self._line(at, f"{BUCKETS} - batch_indices in all: {_told(_batches(before))}"))
         if _will_fail(known):
-            reason = "batch_size=None leaves nothing that could be shared out, the first batch will raise"
+            reason = "batch_size=None leaves nothing to split, the first batch will raise"
             text = f"{MISSING} batch_sampler is None{place}: {reason}"
             lines.append(Line(at, ERROR, "distributed", f"{self.name} {text}", key=True))
         return lines
@@ -209,7 +209,7 @@ def _told(number: object) -> str:
 
 
 def _is_bucketed(before: dict[str, Any]) -> bool:
-    """Somebody else than torch puts the batches together: a sampler, or the dataset itself."""
+    """Not torch makes the batches, but a sampler of the user's, or the dataset itself."""
     return not before.get("iterable") and before.get("batch_sampler") != STANDARD
 
 
@@ -220,9 +220,9 @@ def _batches(before: dict[str, Any]) -> object:
 def _will_fail(known: dict[str, Any]) -> bool:
     """On several processes, unless the first one loads for all: see the rule accelerate-batch-sampler-none."""
     before = known.get("before") or {}
-    nobody = before.get("batch_sampler") is None and before.get("batch_size") is None
+    unbatched = before.get("batch_sampler") is None and before.get("batch_size") is None
     return (
-        nobody
+        unbatched
         and not before.get("iterable")
         and (known.get("processes") or 1) > 1
         and not known.get("dispatch_batches")
@@ -263,7 +263,7 @@ class Distributed:
             return []
         self._waits.add(Wait(key, since))
         if name in BLOCKS:
-            return [self._line(at, "🔍", f"{name}{place}: in it", INFO)]
+            return [self._line(at, "🔍", f"{name}{place}: entered", INFO)]
         return [self._line(at, "🔄", f"{name}{place}: waiting ...", INFO)]
 
     def _span(self, one: Record) -> list[Line]:
@@ -291,12 +291,12 @@ class Distributed:
         where = _place(known.get("where"))
         address = f", {known['address']}" if known.get("address") else ""
         if one.b == 0:
-            text = f"process group{where}: waiting for all ranks to come{address}"
+            text = f"process group{where}: waiting for all ranks{address}"
             return [self._line(self._tail.seconds(one.start), "🔄", text, INFO)]
         at, took = self._tail.seconds(one.end), duration(one.duration / 1e9)
         if one.b == NOT_MADE:
             return [self._line(at, "❌", f"process group{where}: could not be made, after {took}{address}", ERROR)]
-        limit = f", time-out {duration(known['timeout'])}" if known.get("timeout") else ""
+        limit = f", timeout {duration(known['timeout'])}" if known.get("timeout") else ""
         text = f"process group{where}: {known.get('backend')}, rank {known.get('rank')} of {known.get('world')}"
         lines = [self._line(at, "✅", f"{text}{address}{limit}, made in {took}", INFO)]
         variables = ", ".join(f"{name}={value}" for name, value in (known.get("variables") or {}).items())

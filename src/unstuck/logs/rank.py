@@ -24,9 +24,9 @@ from .training import Logging, Losses, Trainers, is_of_validation, save_failed, 
 PARTS = (Preparing, Trainers, ShardLines, BucketLines)
 PART_KINDS = tuple(kind for part in PARTS for kind in part.KINDS)
 SAMPLE_KINDS = (Kind.STAGE, Kind.SAMPLE)
-SAMPLES = "samples"  # who says it
+SAMPLES = "samples"  # the name in these lines
 KEPT_STAGES = 4096  # stages whose sample is still to come
-ENOUGH = 0.00005  # seconds outside of all stages that are worth a line: those are printed to a tenth of a millisecond
+ENOUGH = 0.00005  # seconds outside of all stages that are worth a line: times are printed to a tenth of a millisecond
 RING = (
     Kind.ITERATOR, Kind.WAIT, Kind.PASS_END, Kind.FETCH, Kind.SHUTDOWN, Kind.METRIC, Kind.SAVE, Kind.SPAN, Kind.PHASE,
     Kind.CALL, Kind.SOURCE,
@@ -39,9 +39,9 @@ NOTES = (
 LOOP, SETUP, PROCESS, ACCESS = "[TRAIN_LOOP]", "🔍 [SETUP_EPOCH]", "🔍 [TRAIN_PROCESS]", "🔍 [DATASET]"
 AS_WORD, AS_DOUBLE = struct.Struct("q").pack, struct.Struct("d").unpack
 SETTLED = 0.3  # seconds after which an event has come, if the loop goes on: they are written a tenth of a second late
-MISSED_EVERY = 10.0  # seconds between two words about missing events
+MISSED_EVERY = 10.0  # seconds between two lines about missing events
 BOTH = (Kind.ITERATOR, Kind.PASS_END)  # kinds that are among frequent and rare events
-KEPT_WORKERS = 4096  # workers: they may come anew with every epoch
+KEPT_WORKERS = 4096  # workers: they may be started again with every epoch
 
 
 class MainProcess:
@@ -227,7 +227,7 @@ class MainProcess:
         return self.name if number is None else f"{self.name[:-1]} Worker {number}]"
 
     def _adapter(self, one: Record) -> list[Line]:
-        text = f"{self.name} ⚠️ part of the recording was given up: {self.tail.string(one.a)}"
+        text = f"{self.name} ⚠️ part of the recording was turned off: {self.tail.string(one.a)}"
         return [Line(self._at(one.start), WARNING, "recording", text, key=True)]
 
     def _metric(self, one: Record) -> list[Line]:
@@ -269,7 +269,7 @@ class MainProcess:
         at = self._at(header[f.H_ENDED]) if header[f.H_ENDED] else now
         self._passes.close(header[f.H_ENDED] or self.tail.moment(now))
         how = f.ENDINGS[header[f.H_ENDED_HOW]] if header[f.H_ENDED_HOW] < len(f.ENDINGS) else ""
-        text = f"{self.name} {PROCESS} pid {self.pid} has ended ({how or 'without a goodbye'})"
+        text = f"{self.name} {PROCESS} pid {self.pid} has ended ({how or 'how was not recorded'})"
         return [Line(at, INFO, "process", text, main=False)]
 
 
@@ -336,7 +336,7 @@ class KnownLoaders:
         return []
 
     def shares(self) -> list[Line]:
-        """Who reads how much. Of a loader's first workers only: those that come anew every epoch are dealt the same."""
+        """What each worker reads. Of a loader's first workers only: those of later epochs are assigned the same."""
         workers_met, self._assigned = self._assigned, []
         world = self._tail.header[f.H_WORLD]
         rank = self.rank.strip("[]") + (f"/{world}" if world else "")
@@ -386,7 +386,7 @@ class SampleTimes:
 
 
 def _outermost(stages: list[Record]) -> list[Record]:
-    """Those that no other is around."""
+    """Stages that are not inside another stage."""
     return [
         one
         for one in stages

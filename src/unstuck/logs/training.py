@@ -15,15 +15,15 @@ from ..wording.text import duration, many, percent, size
 from .files import DEBUG, ERROR, INFO, WARNING, Line, Settings
 
 MARKER = "🔍 [TRAINER]"
-NAMES = 64  # of which lines are written; a program that makes up names would fill the log
-RARE = 10.0  # seconds: what is told once an epoch is written each time
+NAMES = 64  # for which lines are written; a program that makes up names would fill the log
+RARE = 10.0  # seconds: a value that comes once an epoch is written each time
 OF_VALIDATION = ("val", "eval", "test")
 TEN = 10
-LEVEL = 0.01  # of the value before: less is no change worth a word
+LEVEL = 0.01  # of the value before: less is no change worth a line
 LOGGED = ("logger", "http")
-ONCE = ("wandb.init", "wandb.finish", "mlflow.start_run")  # no part of a pass
-NOTICED = 0.5  # seconds: a call that takes that long holds the training up, whatever it did
-SHARE = 0.05  # of the pass: so do many short ones
+ONCE = ("wandb.init", "wandb.finish", "mlflow.start_run")  # not part of an epoch
+NOTICED = 0.5  # seconds: a call that takes that long blocks the training, whatever it did
+SHARE = 0.05  # of the epoch: so do many short ones
 
 
 class Trainers:
@@ -77,7 +77,7 @@ class Trainers:
 
     def _announced(self, at: float, known: dict[str, Any]) -> list[Line]:
         batches, after = known.get("announced"), known.get("validates_after")
-        count = f"{many(batches, 'batch')} are announced for an epoch" if batches else "an epoch has no known length"
+        count = f"an epoch has {many(batches, 'batch')} by len()" if batches else "an epoch has no known length"
         unit = "batch" if known.get("name") == "Lightning" else "step"
         validates = f"it validates after {unit} {after:,}" if after else "it validates at the end of an epoch"
         told = validates if known.get("validates") else "it does not validate"
@@ -85,13 +85,13 @@ class Trainers:
 
     def _epoch(self, at: float, known: dict[str, Any], before: dict[str, Any]) -> list[Line]:
         came, announced = known.get("delivered"), known.get("announced")
-        of = f" of {announced:,} announced" if announced else ""
+        of = f" of {announced:,}" if announced else ""
         batches = f", {came:,}{of} batches" if came is not None else ""
         validations = f"{many(known.get('validations', 0), 'validation')} so far"
         text = f"{self.name} [TRAINER] epoch {known['epochs'] - 1} is through{batches}, {validations}"
         if known.get("missed", 0) <= before.get("missed", 0):
             return [Line(at, DEBUG, "trainer", text, main=False)]
-        text += ": ⚠️ the batch at which it validates never came, and no validation was made"
+        text += ": ⚠️ validation skipped: the batch at which it validates never came"
         return [Line(at, WARNING, "trainer", text, key=True)]
 
     def _ended(self, at: float, known: dict[str, Any], seconds: float) -> list[Line]:
@@ -128,7 +128,7 @@ class Losses:
         trend.add(at, step, value)
         due = self._due.get(name)
         rare = at - self._told.get(name, 0.0) > RARE
-        if due is None or rare or step >= due or step < due - self._every:  # it may begin anew
+        if due is None or rare or step >= due or step < due - self._every:  # it may start again
             self._due[name], self._told[name] = (step // self._every + 1) * self._every, at
             lines.append(Line(at, DEBUG, "loop", f"{rank} {_of_value(name, value, step)}{trend.words()}", key=True))
         return lines
@@ -159,7 +159,7 @@ class Trend:
         self._newest: deque[tuple[float, int, float]] = deque(maxlen=2 * TEN)
 
     def add(self, at: float, step: int, value: float) -> None:
-        if self._newest and step < self._newest[-1][1]:  # it has begun anew
+        if self._newest and step < self._newest[-1][1]:  # it has started again
             self._newest.clear()
         self._newest.append((at, step, value))
 
@@ -226,7 +226,7 @@ class Logging:
         return []
 
     def ends(self, number: int, loader: int, at: float, lasted: float) -> list[Line]:
-        """A pass has come to its end: what it spent."""
+        """An epoch has ended: what it spent."""
         spent, self._spent = self._spent, {}
         return [self._line(f"pass {number} over loader {loader}", at, lasted, *one) for one in spent.items()]
 
@@ -240,9 +240,9 @@ class Logging:
 
 
 def saved(tail: Tail, rank: str, one: Record) -> list[Line]:
-    if one.a & SAVED_HELD:  # only begun: that it has been saved is told when it has
+    if one.a & SAVED_HELD:  # only begun: the line comes when it is saved
         return []
-    path = tail.string(one.key) or "a file whose name found no room"
+    path = tail.string(one.key) or "a file whose name was not recorded"
     aside = ", in the background" if one.a & SAVED_ASIDE else ""
     took = f"{SAVERS[one.a & 3]} took {duration(one.duration / 1e9)}{aside}{_speed(one)}"
     text = f"{rank} Checkpoint saved: {path} ({took})"

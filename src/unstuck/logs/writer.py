@@ -172,7 +172,7 @@ class Logs:
         return [one for one in self._workers.values() if one.parent == main.pid or one.pid in main.known.workers]
 
     def _look_at_others(self, now: float, alive: set[int], *, final: bool) -> None:
-        """Launchers, and processes that never did anything: only what ended them is of interest."""
+        """Launchers, and processes that never did anything: only what ended them gets a line."""
         for pid, tail in list(self._others.items()):
             try:
                 said = [_failed(pid, tail, one) for one in tail.new_last_words()]
@@ -203,7 +203,7 @@ class Logs:
             workers = sum(held.get(pid, 0) for pid in mine)
             parts = [size(held.get(main.pid, 0))]
             if mine:
-                parts.append(f"{many(len(mine), 'worker')} {size(workers)}, what they share counted for each")
+                parts.append(f"{many(len(mine), 'worker')} {size(workers)}, shared memory counted in each")
             shm = f", {size(sample.shm_free)} in /dev/shm" if sample.shm_free is not None else ""
             free = f"{size(sample.available)} available{shm}"
             if main.name and main.pid in held:
@@ -215,10 +215,10 @@ def _failed(pid: int, tail: Tail, said: dict[str, Any]) -> Line:
 
 
 def _given_up(pid: int, tail: Tail, now: float, error: Exception) -> Line:
-    """The last word on a process whose recording holds what no process writes."""
+    """The last line about a process whose recording is damaged."""
     tail.close()
     why = f"{type(error).__name__}: {error}"[:200]
-    return Line(now, WARNING, "run", f"[pid {pid}] its recording is damaged and is not followed any more ({why})")
+    return Line(now, WARNING, "run", f"[pid {pid}] its recording is damaged and no longer read ({why})")
 
 
 def _few(lines: list[Line], name: str, most: int) -> list[Line]:
@@ -228,5 +228,5 @@ def _few(lines: list[Line], name: str, most: int) -> list[Line]:
     weight = [0 if one.level in (WARNING, ERROR) else 2 if one.name == SAMPLES else 1 for one in lines]
     chosen = sorted(range(len(lines)), key=lambda number: weight[number])[:most]
     kept = [lines[number] for number in sorted(chosen)]
-    text = f"{name} {len(lines) - len(kept):,} lines are left out here: they came too fast"
+    text = f"{name} {len(lines) - len(kept):,} lines are dropped here: they came too fast"
     return [*kept, Line(kept[-1].at, INFO, "run", text)]

@@ -21,7 +21,7 @@ from ..wording.left_out import left_out
 from . import kernel, owners
 
 PATIENCE = 2.0  # seconds; an answer takes a fortieth of that, but the machine may be busy
-SILENT = "no answer within two seconds: somebody holds the lock of its interpreter"
+SILENT = "no answer within two seconds: a thread of it holds the GIL"
 
 
 class Answer(msgspec.Struct, frozen=True):

@@ -73,13 +73,13 @@ def with_rounds(evidence: Evidence, tell: Tell) -> Evidence:
     asked = in_question(case)
     if not asked:
         return evidence
-    tell(f"looking on for {FIRST:.0f} s at what computes without progress")
+    tell(f"watching for {FIRST:.0f} s what computes without progress")
     found = rounds.watch([one.pid for one in asked], FIRST)
     more = {one.pid: longer(case, one, found[one.pid]) for one in asked if one.pid in found}
     wanted = [pid for pid, seconds in more.items() if seconds]
     if wanted:
         seconds = max(more.values())
-        tell(f"still no progress; looking on for {seconds:.0f} s to tell an endless loop from a long computation")
+        tell(f"still no progress; watching for another {seconds:.0f} s to tell an endless loop from a long computation")
         found |= rounds.watch(wanted, seconds + SPARE)
     seen = [msgspec.structs.replace(one, rounds=found.get(one.pid)) for one in evidence.processes or ()]
     return msgspec.structs.replace(evidence, processes=seen)

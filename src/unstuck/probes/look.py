@@ -11,6 +11,7 @@ import msgspec
 from ..analysis.stacks import is_idle_worker
 from ..evidence.live import Seen, Stack
 from ..evidence.process import Process
+from ..wording.text import many
 from . import kernel, owners, processes, roles, stack_dumps, waits
 from .stack_dumps import Dump
 
@@ -41,7 +42,7 @@ def look(
     last: their pause makes the kernel forget how long somebody has slept, and reading them fills pages that would look
     as if the process had got on. In `folder` a recorded process leaves its stacks by itself, where ptrace is refused.
     """
-    tell(f"looking at {len(pids)} processes")
+    tell(f"looking at {many(len(pids), 'process')}")
     before = {pid: seen for pid in pids if (seen := processes.glance(pid)) is not None}
     first = stack_dumps.dumps([pid for pid in before if processes.is_python(pid)])
     if folder is not None:
@@ -52,10 +53,10 @@ def look(
     found = _again(before, pids, first, recorded)
     more = patience(found) if patience is not None else 0.0
     if more > 0:
-        tell(f"nothing moves; looking on for {more:.0f} s to tell stuck from slow")
+        tell(f"no progress; watching for another {more:.0f} s to tell stuck from slow")
         time.sleep(more)
         found = _again(before, pids, first, recorded)
-    tell("looking at native stacks")
+    tell("reading native stacks")
     native = stack_dumps.native_dumps(_unclear(first))
     deep = {pid: dump for pid, dump in native.items() if dump.threads}
     return Look(

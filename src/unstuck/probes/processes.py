@@ -122,6 +122,14 @@ class RunFolder(NamedTuple):
     refused: tuple[str, ...] = ()  # why folders were not looked for
 
 
+def sees_our_files(pid: int) -> bool:
+    """A container has files of its own under the same names."""
+    try:
+        return os.readlink(f"/proc/{pid}/ns/mnt") == os.readlink("/proc/self/ns/mnt")
+    except OSError:
+        return False
+
+
 def run_folder(pids: list[int]) -> RunFolder:
     """Where its recordings are mapped from, or what its processes were started with."""
     refused: list[str] = []

@@ -34,6 +34,18 @@ def gone_over(file: str, line: int, values: dict[str, str]) -> dict[str, str]:
         return {}
 
 
+def line_at(file: str, line: int, unchanged_since: float) -> str:
+    """The line of code as it was when the run began: "" where the file has changed, or is no Python."""
+    changed = _changed(file) if file.endswith(".py") and line > 0 else None
+    if changed is None or changed > unchanged_since:
+        return ""
+    try:
+        lines = read_plain(file, largest=LARGEST, follow=True).splitlines()
+        return lines[line - 1].decode().strip() if line <= len(lines) else ""
+    except (OSError, ValueError):
+        return ""
+
+
 def yields(file: str, line: int) -> bool:
     """The innermost function around this line is a generator."""
     inner = _function(file, line)

@@ -232,7 +232,7 @@ def reason(said: str) -> str:
     if "failed to find python" in lowered or "python version" in lowered:
         return "it is no Python that py-spy can read"
     lines = [line.strip() for line in said.splitlines() if line.strip()]
-    return f"{UNCLEAR}{lines[0][:200]}" if lines else "py-spy failed without a word"
+    return f"{UNCLEAR}{lines[0][:200]}" if lines else "py-spy failed without a message"
 
 
 def _scope() -> str:

@@ -105,7 +105,7 @@ def meaning(case: Case) -> str:
         return f"{_where(gone, stands)}, and has ended; {_where(waiting, stands)}."
     own = [one for one in stands if not one.waits and one.seen is not None]
     if own:
-        rest = "What keeps it is its own: its data, its computing, or what it does alone."
+        rest = "What holds it up is its own: its data, its computing, or other work."
         return f"{_where(waiting, stands)}; {_where(own, stands)}, and in no collective. {rest}"
     return _parted(stands)
 
@@ -117,16 +117,16 @@ def _parted(stands: list[Stand]) -> str:
     behind = [one for one in stands if places[one.rank] == last]
     ahead = [one for one in stands if places[one.rank] != last]
     if ahead:
-        parted = "They went different ways, and wait for each other."
+        parted = "They took different paths and wait for each other."
         return f"{_where(ahead, stands)}; {_where(behind, stands, 'is still', 'are still')}. {parted}"
     spots = {one.spot for one in stands}
     if len(spots) == 1:
-        return f"all ranks stand {_between(stands[0], stands)}, in the same call, {stands[0].spot}."
+        return f"all ranks are {_between(stands[0], stands)}, in the same call, {stands[0].spot}."
     where = ", ".join(f"rank {one.rank} in {one.spot}" for one in stands[:8])
-    return f"all ranks stand {_between(stands[0], stands)}, in different calls: {where}."
+    return f"all ranks are {_between(stands[0], stands)}, in different calls: {where}."
 
 
-def _where(ranks: list[Stand], stands: list[Stand], one: str = "stands", many: str = "stand") -> str:
+def _where(ranks: list[Stand], stands: list[Stand], one: str = "is", many: str = "are") -> str:
     """Rank 0 stands after EPOCH 0 TRAINING END, in barrier at train.py:52."""
     places: dict[str, list[int]] = {}
     for each in ranks:
@@ -245,7 +245,7 @@ def description(case: Case, main: Seen, stack: Stack, below: list[Seen]) -> str:
     line = user_frame(stack.calls)
     words = [what if what != OWN else "running" if moves_itself(main, stack) else waits_in(main.main_task)]
     if what == TRAINING:  # one that stands there mostly waits for other ranks
-        words[0] = "computing" if moves_itself(main, stack) or moves(main) else "standing inside a step"
+        words[0] = "computing" if moves_itself(main, stack) or moves(main) else "blocked inside a step"
     if line is not None:
         words.append(f"at {short(place(line))} ({line.name})")
     counts = moves_itself(main, stack) or helped(case, main, stack)

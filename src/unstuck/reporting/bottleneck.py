@@ -59,7 +59,7 @@ def bottleneck(case: Case) -> Bottleneck | None:
     if not found:
         return _sampled(case)
     if case.stall is not None:
-        return Bottleneck(UNKNOWN, "The run stands still: what its limit was before does not matter now.")
+        return Bottleneck(UNKNOWN, "The run makes no progress: what limited it before does not matter now.")
     main, loader = max(found, key=lambda one: waiting(one[1]).looped)
     loop = _of_loop(case, main, loader)
     if loop.answer in (DATA, BETWEEN):
@@ -73,14 +73,16 @@ def _of_start(case: Case, main: Process, loader: Loader) -> Bottleneck | None:
         return None
     most = max((one for one in of_process(case, main)), key=lambda one: one.seconds, default=None)
     what = f", {duration(most.seconds)} of it {most.name}" if most is not None and most.seconds >= LONG else ""
-    text = f"Most of the time went into starting: the first batch came after {duration(begun - main.opened)}{what}."
+    text = f"Most of the time was start-up: the first batch came after {duration(begun - main.opened)}{what}."
     return Bottleneck(STARTING_UP, text, seen=_seen(case, main))
 
 
 def _of_loop(case: Case, main: Process, loader: Loader) -> Bottleneck:
     waited = fair_waiting(case, main, loader)
     if not waited.steps and waited.taken:
-        return Bottleneck(UNKNOWN, "Other programs had the CPU cores nearly all of the time: nothing else can be told.")
+        return Bottleneck(
+            UNKNOWN, "Other programs used the CPU cores nearly all of the time, so nothing else can be told."
+        )
     if waited.steps < BATCHES or waited.lasted < A_WHILE:
         return Bottleneck(UNKNOWN, f"Too short to tell: {many(waited.steps, 'step')} in {duration(waited.lasted)}.")
     gpu = gpu_use(case, main)
@@ -91,7 +93,7 @@ def _of_loop(case: Case, main: Process, loader: Loader) -> Bottleneck:
     if answer == DATA and gpu.unknown:  # the body of a loop may only launch what a GPU is then busy with
         answer, text = (
             UNKNOWN,
-            f"Data may be the limit: {percent(shares.waiting)} of the loop waits for data; {gpu.words[0]}.",
+            f"Data may be the bottleneck: {percent(shares.waiting)} of the loop waits for data; {gpu.words[0]}.",
         )
     return Bottleneck(
         answer=answer,
@@ -118,16 +120,16 @@ def _text(answer: str, shares: Shares, spare: int, workers: int) -> str:
     gpu = "" if shares.gpu is None else f", and the GPU is busy {percent(shares.gpu)} of it"
     waited = f"{percent(shares.waiting)} of the loop waits for data{gpu}"
     if answer == DATA:
-        return f"Data is the limit: {waited}."
+        return f"Data is the bottleneck: {waited}."
     if answer == BETWEEN and shares.most is not None:
         name = f" ({shares.most.name})" if shares.most.name else ""
         spot = f" at {short(shares.most.where)}" if shares.most.where is not None else ""
         most = f"{percent(shares.between)} of the time, most of it {shares.most.what}{name}{spot}"
-        return f"What happens between batches is the limit: {most}."
+        return f"Work between batches is the bottleneck: {most}."
     if answer == COMPUTE:
-        given = f" {spare} of {many(workers, 'worker')} could be given back." if spare else ""
-        return f"Data is not the limit, the loop's own work is: {waited}.{given}"
-    return f"No single limit: {waited}, {percent(shares.between)} goes into what happens between steps."
+        given = f" {spare} of {many(workers, 'worker')} could be dropped." if spare else ""
+        return f"Data is not the bottleneck, the training step is: {waited}.{given}"
+    return f"No single bottleneck: {waited}, {percent(shares.between)} is spent between steps."
 
 
 def _between(case: Case, main: Process, loader: Loader, looped: float) -> tuple[float, Part | None]:
@@ -182,10 +184,10 @@ def _seen(case: Case, main: Process) -> list[str]:
     times = [sample.at for sample in samples if _close(sample)]
     if len(used) > 1 and times[-1] > times[0]:
         rate = max(max(used) - used[0], 0.0) / (times[-1] - times[0])
-        found.append(f"{rate:.1f} of {many(cpus, 'processor')} in use")
+        found.append(f"{rate:.1f} of {many(cpus, 'CPU core')} in use")
     pressure = [one.pressure for one in samples if one.pressure is not None]
     if pressure:
-        found.append(f"somebody waited for a disk {percent(sum(pressure) / len(pressure))} of the time")
+        found.append(f"a process waited for a disk {percent(sum(pressure) / len(pressure))} of the time")
     return found
 
 

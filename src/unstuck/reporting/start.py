@@ -235,4 +235,4 @@ def _moves(case: Case, main: Process) -> list[str]:
     read = [one.read for one in seen if one.read is not None]
     cpu = [one.cpu for one in seen if one.cpu is not None]
     told += [f"{size(read[-1])} read"] if read and read[-1] else []
-    return told + ([f"{duration(cpu[-1])} of processor time"] if cpu and cpu[-1] else [])
+    return told + ([f"{duration(cpu[-1])} of CPU time"] if cpu and cpu[-1] else [])

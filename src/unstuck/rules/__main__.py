@@ -1,32 +1,21 @@
-"""Writes the rules' documentation: `python -m unstuck.rules FOLDER`."""
+"""Writes the pages of the rules, and of errors by their text: `python -m unstuck.rules docs`."""
 
 from __future__ import annotations
 
 import sys
 from pathlib import Path
 
-from .discovery import all_rules, documentation
-from .rule import Rule
-
-
-def page(rule: Rule) -> str:
-    """One rule's page: the same text that `unstuck explain` prints."""
-    return f"# {rule.name}\n\n*{rule.explains.value}*\n\n{documentation(rule)}\n"
-
-
-def index(rules: dict[str, Rule]) -> str:
-    rows = [
-        f"| [{name}]({name}.md) | {rule.explains.value} | {documentation(rule).splitlines()[0]} |"
-        for name, rule in sorted(rules.items(), key=lambda item: (item[1].explains.weight, item[0]))
-    ]
-    return "\n".join(["# Rules", "", "| rule | the run is | because |", "|---|---|---|", *rows, ""])
+from .discovery import all_rules
+from .pages import errors, index, page
 
 
 def main(folder: Path) -> None:
-    folder.mkdir(parents=True, exist_ok=True)
+    rules = folder / "rules"
+    rules.mkdir(parents=True, exist_ok=True)
     for name, rule in all_rules().items():
-        (folder / f"{name}.md").write_text(page(rule))
-    (folder / "README.md").write_text(index(all_rules()))
+        (rules / f"{name}.md").write_text(page(rule))
+    (rules / "README.md").write_text(index(all_rules()))
+    (folder / "errors.md").write_text(errors(all_rules()))
 
 
 if __name__ == "__main__":

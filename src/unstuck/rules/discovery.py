@@ -8,7 +8,8 @@ from pathlib import Path
 
 from .rule import Rule
 
-HEADINGS = ("What it looks at", "Why it happens", "What to do", "How sure it is")
+HEADINGS = ("It means", "Fix", "Check it yourself", "Not this, if", "How sure")
+THREADS = "Seen in"  # a last section, where others have told of it in public
 
 
 @cache
@@ -32,3 +33,9 @@ def documentation(rule: Rule) -> str:
     """The rule's own words: its module's docstring."""
     module = import_module(rule.check.__module__)
     return (module.__doc__ or "").strip()
+
+
+def texts(rule: Rule) -> tuple[str, ...]:
+    """What stands on the screen, word for word, as people paste it into a search box."""
+    found: tuple[str, ...] = getattr(import_module(rule.check.__module__), "TEXTS", ())
+    return found

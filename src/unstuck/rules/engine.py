@@ -129,7 +129,8 @@ def _bears_on(higher: Rule, its: set[Symptom], rule: Rule, symptoms: set[Symptom
 
     What ended or stands does so because of something that ended or stands, or because of wrong data where that is the
     proven cause. What is slow is so because of something slow; a broad word on it goes under when the run ended. An end
-    that is only predicted shows as wrong: it is behind other predictions, and behind nothing that has happened.
+    that is only predicted shows as wrong, leaking or bad data: it is behind other predictions, not behind what has
+    happened.
     """
     of_wrong_data = higher.explains is Symptom.WRONG and higher.level is Level.CAUSE
     if symptoms & ENDS:
@@ -140,7 +141,7 @@ def _bears_on(higher: Rule, its: set[Symptom], rule: Rule, symptoms: set[Symptom
 
 
 def _is_predicted(rule: Rule, symptoms: set[Symptom]) -> bool:
-    return rule.explains in ENDS and symptoms == {Symptom.WRONG}
+    return rule.explains in ENDS and not symptoms & {*ENDS, Symptom.SLOW, Symptom.WAITING}
 
 
 def _topmost(above: list[str], found: Found) -> str:
@@ -155,8 +156,12 @@ def _topmost(above: list[str], found: Found) -> str:
     return above[0]
 
 
-def _weight(finding: Finding) -> tuple[bool, int, float, float]:
-    """Of two that cost time, the one that costs more comes first. Without a share it is about the loop as a whole."""
+def _weight(finding: Finding) -> tuple[bool, int, int, float, float]:
+    """Of two that cost time, the one that costs more comes first. Without a share it is about the loop as a whole.
+
+    Of two files that are bad, the one that a reader will stumble over comes before the one that is read wrongly.
+    """
     onset = finding.onset_s if finding.onset_s is not None else float("inf")
     share = finding.share if finding.share is not None else 1.0
-    return finding.role != "root", Symptom(finding.symptom).weight, onset, -share
+    explained = all_rules()[finding.rule].explains.weight
+    return finding.role != "root", Symptom(finding.symptom).weight, explained, onset, -share

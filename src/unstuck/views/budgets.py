@@ -6,12 +6,12 @@ from collections.abc import Iterator
 
 from rich.console import Console
 from rich.padding import Padding
-from rich.rule import Rule
 from rich.table import Table
 from rich.text import Text
 
 from ..evidence.trial import IMPOSSIBLE, SAFE, TIGHT, Alternative, Budget, Loaded, Trial
 from ..report import Report
+from ..wording.language import word
 from ..wording.text import duration, many, size
 from .console import printable_report
 from .terminal import show
@@ -21,20 +21,19 @@ WIDTH = 30  # characters of a bar
 WHOSE = {"machine": "available on this machine", "cgroup": "left in this cgroup", "--memory": "asked for (--memory)"}
 
 
-def show_budget(report: Report, console: Console, folder: str = "") -> None:
+def show_budget(report: Report, console: Console, folder: str = "", *, verbose: bool = False) -> None:
     report = printable_report(report)
     trial = report.trial
     if trial is not None and trial.budget is not None:
         _show(trial, trial.budget, console)
     if report.findings or trial is None or trial.budget is None:
         console.print()
-        show(report, console, folder)
+        show(report, console, folder, verbose=verbose)
 
 
 def _show(trial: Trial, budget: Budget, console: Console) -> None:
     worst = max((budget.grade, budget.shm_grade or SAFE), key=(SAFE, TIGHT, IMPOSSIBLE).index)
-    title = f"[bold]unstuck budget[/bold] · [bold {COLOURS[worst]}]{worst}[/]"
-    console.print(Rule(title, style=COLOURS[worst], align="left"))
+    console.print(Text.assemble(("unstuck budget", "bold"), " · ", (word(worst), f"bold {COLOURS[worst]}")))
     console.print(Text(_plan(trial, budget)))
     if trial.samples:
         console.print(Text(_samples(trial.samples), style="dim"))
@@ -43,21 +42,20 @@ def _show(trial: Trial, budget: Budget, console: Console) -> None:
 
 
 def _plan(trial: Trial, budget: Budget) -> str:
-    ahead = f", prefetch {budget.prefetch}" if budget.workers else ": nothing is loaded ahead"
-    ranks = f", {many(budget.ranks, 'rank')} on this node" if budget.ranks > 1 else ""
+    ahead = f", prefetch {budget.prefetch}" if budget.workers else f": {word('nothing is loaded ahead')}"
+    ranks = ", " + word(f"{many(budget.ranks, 'rank')} on this node") if budget.ranks > 1 else ""
     whole = trial.target is not None and trial.target.loader is not None and trial.target.loader.batch_sampler is None
-    batch = "batches made by the dataset" if whole else f"batches of {budget.batch}"
+    batch = word("batches made by the dataset" if whole else f"batches of {budget.batch}")
     name = f"{trial.target.name}: " if trial.target is not None else ""
-    return f"{name}{batch}, {many(budget.workers, 'worker')}{ahead}{ranks}"
+    return f"{name}{batch}, {word(many(budget.workers, 'worker'))}{ahead}{ranks}"
 
 
 def _samples(samples: list[Loaded]) -> str:
     one = samples[-1]
     seconds = sum(each.seconds for each in samples) / len(samples)
     held = sum(each.held for each in samples) / len(samples)
-    return (
-        f"{many(len(samples), 'sample')} loaded: {one.shapes or 'no tensors'}, {size(held)}, {duration(seconds)} each"
-    )
+    loaded = word(f"{many(len(samples), 'sample')} loaded")
+    return f"{loaded}: {one.shapes or word('no tensors')}, {size(held)}, {word(f'{duration(seconds)} each')}"
 
 
 def _terms(budget: Budget) -> Table:
@@ -67,16 +65,16 @@ def _terms(budget: Budget) -> Table:
     table.add_column(overflow="fold")
     for one in budget.terms:
         style = "bold" if one is largest and len(budget.terms) > 1 else ""
-        lies = " · in /dev/shm" if one.shm else ""
-        mark = " ◀ the largest" if style else ""
+        lies = f" · {word('in /dev/shm')}" if one.shm else ""
+        mark = f" ◀ {word('the largest')}" if style else ""
         table.add_row(
-            Text(one.name, style), Text(size(one.size), style), Text.assemble(one.how, (f"{lies}{mark}", "dim"))
+            Text(word(one.name), style), Text(size(one.size), style), Text.assemble(one.how, (f"{lies}{mark}", "dim"))
         )
     table.add_row("", Text("─" * 9, style="dim"), "")
-    table.add_row(Text("one rank", "bold"), Text(size(budget.rank), "bold"), "")
+    table.add_row(Text(word("one rank"), "bold"), Text(size(budget.rank), "bold"), "")
     if budget.ranks > 1:
-        how = f"{many(budget.ranks, 'rank')} × {size(budget.rank)}"
-        table.add_row(Text("this node", "bold"), Text(size(budget.node), "bold"), how)
+        how = f"{word(many(budget.ranks, 'rank'))} × {size(budget.rank)}"
+        table.add_row(Text(word("this node"), "bold"), Text(size(budget.node), "bold"), how)
     return table
 
 
@@ -85,24 +83,28 @@ def _against(budget: Budget) -> Table:
     table.add_column(style="bold", no_wrap=True)
     table.add_column(overflow="fold")
     whose = WHOSE.get(budget.memory_of, budget.memory_of)
-    table.add_row("memory", _bar(budget.node, budget.memory, budget.grade, whose))
+    table.add_row(word("memory"), _bar(budget.node, budget.memory, budget.grade, word(whose)))
     if budget.shm and budget.shm_free is not None:
-        whose = {"--shm": "asked for (--shm)", "machine": "that is free here"}.get(budget.shm_of, f"({budget.shm_of})")
-        table.add_row("/dev/shm", _bar(budget.shm, budget.shm_free, budget.shm_grade, whose))
+        whose = {"--shm": "asked for (--shm)", "machine": "free here"}.get(budget.shm_of, f"({budget.shm_of})")
+        table.add_row("/dev/shm", _bar(budget.shm, budget.shm_free, budget.shm_grade, word(whose)))
     for name, lines in (("safer", list(_safer(budget.safer))), ("assumed", budget.assumed), ("note", budget.notes)):
         for number, line in enumerate(lines):
-            table.add_row(name if not number else "", Text(line, style="cyan" if name == "safer" else ""))
+            table.add_row(word(name) if not number else "", Text(line, style="cyan" if name == "safer" else ""))
     return table
 
 
 def _bar(needed: int, there: int, grade: str, whose: str) -> Text:
     full = min(round(WIDTH * needed / max(there, 1)), WIDTH)
     bar = ("█" * full, COLOURS[grade]), ("░" * (WIDTH - full), "dim")
-    times = f" ({needed / max(there, 1):.1f} times)" if needed > there else f" ({needed / max(there, 1):.0%})"
-    return Text.assemble(*bar, f" {size(needed)} of {size(there)} {whose}{times}: ", (grade, f"bold {COLOURS[grade]}"))
+    times = (
+        f" ({word(f'{needed / max(there, 1):.1f} times')})" if needed > there else f" ({needed / max(there, 1):.0%})"
+    )
+    return Text.assemble(
+        *bar, f" {size(needed)} {word('of')} {size(there)} {whose}{times}: ", (word(grade), f"bold {COLOURS[grade]}")
+    )
 
 
 def _safer(others: list[Alternative]) -> Iterator[str]:
     for one in others:
-        shm = f", {size(one.shm)} of it in /dev/shm" if one.shm else ""
-        yield f"{one.setting}: {size(one.node)}{shm}, {one.grade}"
+        shm = f", {word(f'{size(one.shm)} of it in /dev/shm')}" if one.shm else ""
+        yield f"{one.setting}: {size(one.node)}{shm}, {word(one.grade)}"

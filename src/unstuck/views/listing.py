@@ -8,6 +8,7 @@ from rich.table import Table
 from rich.text import Text
 
 from ..report import Training
+from ..wording.language import word
 from ..wording.printable import printable, printable_json
 from ..wording.text import duration, many
 from ..wording.texts import every_text
@@ -15,14 +16,14 @@ from ..wording.texts import every_text
 
 def show_trainings(found: list[Training], console: Console) -> None:
     if not found:
-        console.print("No PyTorch training is to be seen on this machine (other users' only as root).")
+        console.print(word("No PyTorch training is visible on this machine (those of other users: only as root)."))
         return
     table = Table(box=None, padding=(0, 2, 0, 0))
     for name in ("pid", "command", "runs for", "processes", "doing"):
-        table.add_column(name, justify="right" if name == "pid" else "left", overflow="fold")
+        table.add_column(word(name), justify="right" if name == "pid" else "left", overflow="fold")
     for one in every_text(found, printable):
-        recorded = f"\nrecorded in {one.folder}" if one.folder else ""
-        processes = f"{one.processes} ({many(one.ranks, 'rank')}, {many(one.workers, 'worker')})"
+        recorded = f"\n{word(f'recorded in {one.folder}')}" if one.folder else ""
+        processes = f"{one.processes} ({word(many(one.ranks, 'rank'))}, {word(many(one.workers, 'worker'))})"
         command, doing = Text(one.command + recorded), Text("\n".join(one.doing))  # theirs: no markup of ours
         table.add_row(str(one.pid), command, duration(one.age), processes, doing)
     console.print(table)

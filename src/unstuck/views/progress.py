@@ -17,6 +17,7 @@ from rich.text import Text
 from ..evidence.data import NO_END, DataFile
 from ..evidence.trial import Rung
 from ..inside.redaction import redacted
+from ..wording.language import word
 from ..wording.printable import printable
 from ..wording.text import duration, size
 from .trials import MARKS
@@ -73,17 +74,25 @@ class Reading:
             self._past.popleft()
         since, before = self._past[0]
         rate = (self._read - before) / max(now - since, 1e-6)
-        parts = [f"{self._done:,} of {self._files:,} files", f"{size(self._read)} of {size(self._size)}"]
-        parts.append(f"{size(rate)}/s" if rate >= 1 else f"nothing has come for {duration(now - since)}")
+        of = word("of")
+        parts = [f"{self._done:,} {of} {self._files:,} {word('files')}", f"{size(self._read)} {of} {size(self._size)}"]
+        parts.append(f"{size(rate)}/s" if rate >= 1 else word(f"no data for {duration(now - since)}"))
         if rate >= 1 and self._size > self._read:
-            parts.append(f"{duration(max(round((self._size - self._read) / rate), 1))} left")
-        return f"checking: {', '.join([*parts, *([f'{self._bad:,} bad'] if self._bad else [])])}"
+            parts.append(word(f"{duration(max(round((self._size - self._read) / rate), 1))} left"))
+        return f"{word('checking')}: {', '.join([*parts, *([word(f'{self._bad:,} bad')] if self._bad else [])])}"
 
     def _show(self, text: str) -> None:
         if self._moves:
-            self._line.draw(f"  {text}"[: shutil.get_terminal_size().columns - 1])
+            self._line.draw(_cut(f"  {text}", shutil.get_terminal_size().columns - 1))
         else:
             print(f"unstuck: {text}", file=self._stream, flush=True)
+
+
+def _cut(text: str, width: int) -> str:
+    """To so many columns; some characters take two."""
+    cut = Text(text)
+    cut.truncate(width)
+    return cut.plain
 
 
 class Step(Protocol):
@@ -96,7 +105,7 @@ class Step(Protocol):
 
 
 class Climbing:
-    """On stderr: one line that moves while a rung is tried, and one for each that has ended."""
+    """On stderr: one line that moves while a step is tried, and one for each that has ended."""
 
     def __init__(self, stream: IO[str], steps: Sequence[Step]) -> None:
         self._stream = stream
@@ -114,15 +123,15 @@ class Climbing:
     def begins(self, step: Step) -> None:
         self._said = 0.0
         if self._moves:
-            self._line.draw(f"  …      {step.name:<{self._width}}  {step.title}"[:WIDTH])
+            self._line.draw(_cut(f"  …      {step.name:<{self._width}}  {word(step.title)}", WIDTH))
 
     def goes_on(self, step: Step, seconds: float) -> None:
         if seconds < SHOW_AFTER or time.monotonic() - self._said < (OFTEN if self._moves else EVERY):
             return
         first, self._said = not self._said, time.monotonic()
-        text = f"  …      {step.name:<{self._width}}  {step.title}, {seconds:.0f} s"
+        text = f"  …      {step.name:<{self._width}}  {word(step.title)}, {seconds:.0f} s"
         if self._moves:
-            self._line.draw(text[:WIDTH])
+            self._line.draw(_cut(text, WIDTH))
         elif not first:
             print(text, file=self._stream, flush=True)
 
@@ -147,9 +156,9 @@ class Progress:
 
     def __call__(self, text: str) -> None:
         if self._status is not None:
-            self._status.update(Text(printable(text)))
-        elif "nothing moves" in text:  # the one wait that a script's log should explain
-            print(f"unstuck: {printable(text)}", file=sys.stderr)
+            self._status.update(Text(printable(word(text))))
+        elif "to tell stuck from slow" in text:  # the one wait that a script's log should explain
+            print(f"unstuck: {printable(word(text))}", file=sys.stderr)
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

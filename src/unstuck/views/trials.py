@@ -12,6 +12,7 @@ from rich.text import Text
 
 from ..evidence.trial import FAIL, PASS, SKIP, Measured, Note, Rung, Trial
 from ..report import Report
+from ..wording.language import word
 from ..wording.printable import printable, quoted
 from ..wording.text import duration
 from .console import printable_report
@@ -22,7 +23,7 @@ BAR = 30
 NEXT = ("tune", "finds the settings that are fastest here"), ("budget", "predicts memory and /dev/shm")
 
 
-def show_doctor(report: Report, notes: list[Note], console: Console, folder: str) -> None:
+def show_doctor(report: Report, notes: list[Note], console: Console, folder: str, *, verbose: bool = False) -> None:
     report, folder = printable_report(report), printable(folder)
     trial = report.trial
     if trial is None:
@@ -31,7 +32,7 @@ def show_doctor(report: Report, notes: list[Note], console: Console, folder: str
     show_rungs(trial, console)
     show_measured(report, trial, console)
     console.print()
-    show(report, console, folder)
+    show(report, console, folder, verbose=verbose)
     _show_traceback(trial, console)
     if any(one.name == "environment" for one in trial.rungs):
         _show_notes(notes, console)
@@ -40,14 +41,14 @@ def show_doctor(report: Report, notes: list[Note], console: Console, folder: str
 
 def show_rungs(trial: Trial, console: Console) -> None:
     """One line for each; the first that failed is pointed at."""
-    table = _table("Test Summary")
+    table = _table(word("Test Summary"))
     for style in ("bold", "", ""):
         table.add_column(style=style, no_wrap=True)
     table.add_column(overflow="fold")
     first = first_failure(trial)
     for rung in trial.rungs:
         mark, colour = MARKS[rung.status]
-        here = Text("← here ", style="bold red") if rung is first else Text("")
+        here = Text(f"← {word('here')} ", style="bold red") if rung is first else Text("")
         took = duration(rung.seconds) if rung.seconds else ""
         table.add_row(rung.name, Text(mark, style=colour), took, here + Text(printable(rung.reason)))
     console.print(table)
@@ -69,7 +70,7 @@ def show_measured(report: Report, trial: Trial, console: Console) -> None:
     if not known:
         return
     most = max(one.rate for one in known)
-    table = _table("Benchmark, samples a second")
+    table = _table(word("Benchmark, samples per second"))
     table.add_column(style="bold", no_wrap=True)
     table.add_column(justify="right", no_wrap=True)
     table.add_column(no_wrap=True)
@@ -97,7 +98,7 @@ def _show_notes(notes: list[Note], console: Console) -> None:
     table.add_column(style="dim", overflow="fold")
     for number, note in enumerate(notes):
         source = f" ({note.source})" if note.source else ""
-        table.add_row("" if number else "note", Text(f"{note.about} {note.text}{source}"))
+        table.add_row("" if number else word("note"), Text(f"{note.about} {note.text}{source}"))
     if notes:
         console.print()
         console.print(table)
@@ -108,7 +109,7 @@ def _show_traceback(trial: Trial, console: Console) -> None:
     if rung is None or not rung.traceback:
         return
     console.print()
-    console.print(Text(f"Traceback of {rung.name}", style="bold"))
+    console.print(Text(word(f"Traceback of {rung.name}"), style="bold"))
     console.print(Text(rung.traceback.rstrip(), style="dim"), soft_wrap=True)
 
 
@@ -119,7 +120,7 @@ def _show_next(report: Report, trial: Trial, console: Console) -> None:
     console.print()
     words = _again(trial)
     for command, why in NEXT:
-        said = Text.assemble(("next  ", "bold"), (f"unstuck {command} {words}", "cyan"), f"  # {why}")
+        said = Text.assemble((f"{word('next')}  ", "bold"), (f"unstuck {command} {words}", "cyan"), f"  # {word(why)}")
         console.print(said, soft_wrap=True)  # it is to be pasted
 
 

@@ -12,6 +12,7 @@ from ..errors import UserError
 from ..logs.files import Line, Settings, from_variables
 from ..probes import kernel
 from ..report import Report
+from ..wording.language import word
 from ..wording.printable import quoted
 from .fence import speak
 from .follow import TICK
@@ -55,7 +56,7 @@ def settings(pid: int) -> Settings:
     try:
         return from_variables(kernel.environment(pid))
     except UserError as error:
-        Voice().say(f"{error}; the usual is taken")
+        Voice().say(f"{error}; the default is used")
         return Settings()
 
 
@@ -64,15 +65,15 @@ class Voice:
 
     def end(self, report: Report, folder: Path) -> None:
         for finding in report.findings[:1]:
-            self.say(f"{report.state}: {finding.cause}")
-            self.say(finding.remedy.text)
+            self.say(f"{word(report.state)}[{finding.rule}]  {finding.cause}")
+            self.say(f"{word('fix')}: {finding.remedy.text}")
             self.say(f"unstuck why {quoted(str(folder))}")
 
     def stall(self, report: Report, folder: Path) -> None:
         if report.findings:
             self.end(report, folder)
         else:
-            self.say(f"the run stands still, and no cause is known: unstuck why {quoted(str(folder))}")
+            self.say(f"no progress, and no cause is known: unstuck why {quoted(str(folder))}")
 
     def line(self, line: Line) -> None:
         """The training's own output is on the console already."""

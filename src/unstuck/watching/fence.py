@@ -19,6 +19,7 @@ from typing import ParamSpec, TypeVar
 
 from ..inside.redaction import redacted
 from ..safe_files import append_private
+from ..wording.language import word
 from ..wording.printable import printable, quoted
 
 ERRORS = "errors.log"  # in the run folder
@@ -74,7 +75,7 @@ def speak(line: str, prefix: str = "[unstuck] ") -> None:
         return
     try:
         if _has_room(sys.stderr.fileno()):
-            print(f"{prefix}{printable(redacted(line))}", file=sys.stderr, flush=True)
+            print(f"{prefix}{printable(redacted(word(line)))}", file=sys.stderr, flush=True)
     except (OSError, ValueError):
         go_silent()
 

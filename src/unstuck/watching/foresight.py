@@ -86,7 +86,7 @@ class Foresight:
         for one in ahead.findings:
             if one.rule not in self._told:
                 self._told.add(one.rule)
-                self._say(f"{one.cause} {one.remedy.text} (unstuck why {self._folder})")
+                self._say(f"{one.rule}: {one.cause} Fix: {one.remedy.text} (unstuck why {self._folder})")
 
     def close(self) -> None:
         looking, self._looking = self._looking, None

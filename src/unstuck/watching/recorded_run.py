@@ -238,7 +238,7 @@ class WatcherProcess:
             self.look(child)
         if not self._gone:
             if time.monotonic() >= until:
-                speak(f"the run was not judged within {JUDGING:.0f} s: unstuck why {quoted(str(self._folder))}")
+                speak(f"no verdict within {JUDGING:.0f} s: unstuck why {quoted(str(self._folder))}")
             self._end()
         self.close()
 

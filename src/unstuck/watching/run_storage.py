@@ -37,7 +37,7 @@ def make(base: Path, command: list[str]) -> tuple[Path, Path]:
             recordings = _on_a_local_disk(folder)
         _try_to_reserve(recordings)
     except OSError as error:
-        remedy = "the command runs unrecorded; --run-dir DIR names another place"
+        remedy = "the command runs unrecorded; choose another folder with --run-dir DIR"
         raise UserError(f"no recording in {base} ({error.strerror})", remedy) from error
     return folder, recordings
 

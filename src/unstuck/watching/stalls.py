@@ -33,7 +33,7 @@ LOOKING = 40.0  # seconds for one look, a hanging py-spy included
 AGAIN = 10.0  # seconds: a checkpoint that is being written may be done by then
 READY = 1.0  # seconds before a look is due in which it is got ready: an interpreter that starts and imports
 LATE = 5.0  # seconds after torch was seen in a process: its recording is made when it imports torch
-KEPT_OUT = "python -I, -E or -S, a container or a wiped environment keep unstuck out"
+KEPT_OUT = "python -I, -E or -S, a container or a cleared environment keeps unstuck out"
 FROM_OUTSIDE = "it is watched from outside only"
 CERTAIN, ALWAYS = "stop", "stop-always"  # as --on-stall has them
 UNSETTLED = ("unknown", Symptom.WAITING.value)
@@ -167,7 +167,7 @@ class Stalls:
                 start_new_session=True,
             )
         except OSError as error:  # no descriptor, no process, no memory: the run goes on, and so does the watching
-            self._say(f"no progress for {stall.seconds:.0f} s, and it cannot be looked into ({error.strerror})")
+            self._say(f"no progress for {stall.seconds:.0f} s, and looking for the cause failed ({error.strerror})")
 
     def _finish_looking(self, stall: Stall) -> None:
         looking = self._looking
@@ -266,7 +266,7 @@ def main(folder: Path, pid: int, stall: Stall, due: float) -> int:
     try:
         save_snapshot(report, folder)
     except OSError as error:
-        print(f"unstuck: the look at the stall could not be kept in {folder} ({error.strerror})", file=sys.stderr)
+        print(f"unstuck: the snapshot of the stall could not be saved in {folder} ({error.strerror})", file=sys.stderr)
     return 0
 
 

@@ -38,7 +38,7 @@ def once(loader: Loader) -> str:
     if loader.made_by == WEB_LOADER:
         return f"make the {WEB_LOADER} once, before the loop over epochs"
     if loader.made_by:
-        return "leave Trainer(reload_dataloaders_every_n_epochs=0)"
+        return "keep Trainer(reload_dataloaders_every_n_epochs=0)"
     return "make the DataLoader once, before the loop over epochs"
 
 

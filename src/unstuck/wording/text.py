@@ -62,7 +62,8 @@ def signal_name(status: int) -> str:
 
 
 def ending(status: int) -> str:
-    return f"ended by {signal_name(status)}" if status < 0 else f"exited with code {status}"
+    """was killed (SIGKILL); exited with code 1."""
+    return f"was killed ({signal_name(status)})" if status < 0 else f"exited with code {status}"
 
 
 def who(process: Process | Seen) -> str:
@@ -120,7 +121,7 @@ def in_words(processors: Collection[int]) -> str:
 
 def kind_in_words(kind: str, processor: float | None) -> str:
     """What a stage of loading does, and how much of it on a CPU core."""
-    return kind + (f" ({percent(processor)} on the processor)" if processor is not None else "")
+    return kind + (f" ({percent(processor)} on a CPU core)" if processor is not None else "")
 
 
 def slow_in_words(slowest: Slowest) -> str:

@@ -90,7 +90,7 @@ def test_a_stream_without_its_end_mark_may_have_lost_rows_in_silence(tmp_path):
     assert (healthy.faults, healthy.samples, len(whole)) == ([], ROWS, healthy.size)
     (fault,) = found.faults
     assert (fault.kind, fault.at, fault.row) == ("cut", found.size, 2 * GROUP)
-    assert fault.what.startswith("nothing marks the end of the stream, behind 2 batches")
+    assert fault.what.startswith("no end mark after 2 batches")
 
 
 def test_a_stream_that_is_cut_within_a_batch_says_what_it_costs(tmp_path):

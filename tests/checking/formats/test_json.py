@@ -136,8 +136,8 @@ def test_a_file_that_ends_in_zeros_has_a_hole_there(tmp_path):
     ("line", "words"),
     [
         (b'{"id": 1}{"id": 2}', "trailing characters"),
-        (b'{"id":\n1}', "no JSON"),
-        (b'{"id": "\x00"}', "no JSON at its byte 8"),
+        (b'{"id":\n1}', "is not valid JSON"),
+        (b'{"id": "\x00"}', "is not valid JSON at its byte 8"),
         (b'{"id": "\xe6\xb0"}', "no UTF-8"),
         (b'"only text"', "is string, where the others are objects"),
         (b"[" * 100_000 + b"]" * 100_000, "nested deeper"),
@@ -270,17 +270,17 @@ def test_a_glance_sees_how_it_ends(tmp_path):
 
 def test_members_are_decoded_as_webdataset_would():
     assert JSON.decoded(b'{"a": NaN, "b": "\\ud83d"}') == ""
-    assert JSON.decoded(memoryview(b'{"a": 1')) == "no JSON at its byte 7: Input data was truncated"
+    assert JSON.decoded(memoryview(b'{"a": 1')) == "invalid JSON at its byte 7: Input data was truncated"
     assert JSON.decoded(b"") == "no bytes where JSON should be"
     assert TEXT.decoded("a caption, Straße".encode()) == ""
     assert TEXT.decoded(b"") == ""
-    assert TEXT.decoded("Straße".encode("latin-1")) == "no UTF-8 at its byte 4: invalid continuation byte"
+    assert TEXT.decoded("Straße".encode("latin-1")) == "invalid UTF-8 at its byte 4: invalid continuation byte"
     assert TEXT.decoded(b"a caption\0\0\0") == "zero bytes in a text, from its byte 9"
     assert JSON.decoded(gzip.compress(b'{"a": 1}')) == ""
     assert JSON.decoded(gzip.compress(b'{"a": ')) != ""
-    assert TEXT.decoded(gzip.compress(b"a caption")[:-3]).startswith("the gzip data breaks off")
+    assert TEXT.decoded(gzip.compress(b"a caption")[:-3]).startswith("the gzip data is truncated")
     assert JSONL.decoded(LINES) == ""
-    assert JSONL.decoded(LINES[:-9]).startswith("line 120, the last, breaks off")
+    assert JSONL.decoded(LINES[:-9]).startswith("line 120, the last, is truncated")
 
 
 def test_a_text_file_is_no_data_and_its_encoding_nobodys_business(tmp_path):

@@ -57,7 +57,7 @@ def test_bytes_behind_the_end_hide_the_footer(tmp_path, plain):
     (fault,) = seen(tmp_path, NAME, plain + b"appended").faults
 
     assert (fault.kind, fault.at) == ("damaged", len(plain))
-    assert "8 bytes stand behind its end" in fault.what
+    assert "8 bytes follow its end" in fault.what
 
 
 def test_a_damaged_footer_costs_all_rows(tmp_path, plain):

@@ -74,7 +74,7 @@ def tensor(start: int, end: int, shape: list[int], dtype: str = "U8") -> dict:
         (with_header({"a": tensor(0, 9, [9]), "b": tensor(8, 16, [8])}), "damaged", "b at bytes 8 to 16; 9 is where"),
         (with_header({"a": tensor(0, 16, [5], "F32")}), "damaged", "F32 [5], 20 bytes, and has 16"),
         (with_header({"a": tensor(0, 16, [-4, -4])}), "damaged", "a is U8 [-4, -4]"),
-        (with_header({"a": tensor(0, 12, [12])}), "damaged", "4 bytes stand behind its tensors"),
+        (with_header({"a": tensor(0, 12, [12])}), "damaged", "4 bytes follow its tensors"),
         (with_header({"a": tensor(0, 1 << 60, [1 << 60])}), "cut", "16 of them are there"),
         (with_header(b'{"a": 1}'), "damaged", "its header cannot be read"),
         (bytes(64), "zeros", "the length of its header is 0"),

@@ -42,7 +42,7 @@ def test_parts_of_a_sample_that_stand_apart_are_told_with_their_key_and_place(tm
     first, second = looked_at(path).faults
 
     assert (first.kind, first.sample, first.at) == ("tar-apart", "0", 5 * 512)
-    assert first.what == "0 stands here with .cls, and further up with .jpg: readers make two samples of it"
+    assert first.what == "0 has .cls here and .jpg further up: read as two samples"
     assert second.sample == "1"
 
 
@@ -57,7 +57,7 @@ def test_a_key_that_comes_twice_is_told(tmp_path):
 def test_a_member_that_comes_twice_in_a_row_is_told(tmp_path):
     (fault,) = looked_at(archive(tmp_path, ("0.jpg", b"x"), ("0.JPG", b"y"))).faults
 
-    assert (fault.kind, fault.what) == ("tar-duplicate", "0 has .jpg twice, one behind the other")
+    assert (fault.kind, fault.what) == ("tar-duplicate", "0 has .jpg twice in a row")
 
 
 def test_folders_files_without_an_ending_and_links_are_no_samples(tmp_path):
@@ -110,7 +110,7 @@ def test_a_link_that_leads_outside_is_told(tmp_path):
 
     assert (fault.kind, fault.what) == (
         "hostile",
-        "weights.bin is a link that leads outside, to ../../root/.ssh/id_rsa",
+        "weights.bin is a link to outside its folder: ../../root/.ssh/id_rsa",
     )
 
 

@@ -14,7 +14,7 @@ from test_tar import archive, looked_at
 def test_an_archive_of_nothing_is_told(tmp_path):
     (fault,) = looked_at(archive(tmp_path)).faults
 
-    assert (fault.kind, fault.what) == ("no-rows", "it is an archive without any member")
+    assert (fault.kind, fault.what) == ("no-rows", "the archive has no members")
 
 
 def test_a_file_that_was_reserved_and_never_written_is_told(tmp_path):
@@ -25,7 +25,7 @@ def test_a_file_that_was_reserved_and_never_written_is_told(tmp_path):
     (fault,) = looked_at(path).faults
 
     assert fault.kind == "zeros"
-    assert "are zeros, more than any writer puts there" in fault.what
+    assert "are zeros, more than any writer pads with" in fault.what
 
 
 def test_two_archives_behind_each_other_are_one_to_readers(tmp_path):
@@ -35,7 +35,7 @@ def test_two_archives_behind_each_other_are_one_to_readers(tmp_path):
     (fault,) = looked_at(one).faults
 
     assert (fault.kind, fault.lost) == ("tar-early-end", 3)
-    assert "3 samples stand behind it" in fault.what
+    assert "3 samples follow" in fault.what
 
 
 @pytest.mark.parametrize("share", [0.3, 0.9])

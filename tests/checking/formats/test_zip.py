@@ -120,7 +120,7 @@ def test_a_bad_array_is_named_and_the_others_are_read(tmp_path):
 
     assert (fault.kind, fault.member, fault.lost) == ("damaged", "features.npy", 1)
     assert fault.at <= at < fault.until
-    assert "do not agree with its checksum" in fault.what
+    assert "do not match its checksum" in fault.what
 
 
 def test_an_array_that_is_shorter_than_its_header_says_is_reported(tmp_path):

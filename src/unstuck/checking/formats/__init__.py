@@ -80,7 +80,7 @@ def first_fault(read: Callable[[Stream, Notes], None], data: bytes | memoryview)
     """What is wrong with a member of an archive, read as if it stood alone; or nothing."""
     notes = Notes("", len(data), Wish(decode=True))
     if not len(data):
-        return "it has no bytes at all"
+        return "it is empty (0 bytes)"
     read(Stream(io.BytesIO(data), notes), notes)
     faults = notes.file().faults
     return faults[0].what if faults else ""

@@ -54,7 +54,7 @@ def _read_npy(stream: Stream, notes: Notes) -> None:
 
 def _next_array(start: bytes, stream: Stream, at: int, number: int) -> Array:
     if number and not start.startswith(MAGIC):
-        raise Broken("damaged", f"behind its array, from byte {at:,} on, stands something else", at)
+        raise Broken("damaged", f"after its array, from byte {at:,} on, comes something else", at)
     return array_of(start + _take(stream, _length_of_array_header(start) - len(start)))
 
 
@@ -88,16 +88,16 @@ def _length_of_array_header(start: bytes) -> int:
     """Of the header with what stands before it, by its first FIRST bytes. Raises Broken."""
     if not start.startswith(MAGIC):
         kind = "damaged" if start.strip(b"\0") else "zeros"
-        raise Broken(kind, f"an array begins with \\x93NUMPY; here stands {start[:6]!r}")
+        raise Broken(kind, f"an array begins with \\x93NUMPY, this file with {start[:6]!r}")
     if len(start) < HEADER_START:
-        raise Broken("cut", "the array breaks off in its header")
+        raise Broken("cut", "the array is truncated in its header")
     wide = 2 if start[6] == 1 else 4
     length = int.from_bytes(start[8 : 8 + wide], "little")
     if start[6:8] not in VERSIONS:
         raise Broken("damaged", f"the array's header is of version {start[6]}.{start[7]}, which numpy does not know")
     if length > LONGEST_HEADER:
         raise Broken(
-            "hostile", f"the array's header announces {length:,} bytes for itself; numpy reads no more than 10,000"
+            "hostile", f"the array's header declares a length of {length:,} bytes; numpy reads no more than 10,000"
         )
     return 8 + wide + length
 
@@ -108,7 +108,7 @@ def array_of(start: bytes) -> Array:
 
     end = _length_of_array_header(start)
     if end > len(start):
-        raise Broken("cut", f"the array breaks off in its header of {end:,} bytes")
+        raise Broken("cut", f"the array is truncated in its header of {end:,} bytes")
     # Version 3 is version 2 with names of fields in UTF-8: read as Latin-1 they are wrong and change no size.
     reader = numpy_format.read_array_header_1_0 if start[6] == 1 else numpy_format.read_array_header_2_0
     try:
@@ -155,19 +155,19 @@ def _length_of_header(start: bytes) -> int:
     """Of the header."""
     length = int.from_bytes(start, "little")
     if len(start) < LENGTH:
-        raise Broken("cut", f"it breaks off in the length of its header, after {len(start)} bytes", len(start))
+        raise Broken("cut", f"it is truncated in the length of its header, after {len(start)} bytes", len(start))
     if not length:
         raise Broken("zeros" if not start.strip(b"\0") else "damaged", "the length of its header is 0", 0)
     if length > LONGEST_TENSORS:
         raise Broken(
-            "hostile", f"it announces a header of {length:,} bytes; no more than {LONGEST_TENSORS:,} are read", 0
+            "hostile", f"it declares a header of {length:,} bytes; no more than {LONGEST_TENSORS:,} are read", 0
         )
     return length
 
 
 def _tensors_of(header: bytes, length: int) -> _Tensors:
     if len(header) < length:
-        what = f"it breaks off in its header: {len(header):,} of {length:,} bytes are there"
+        what = f"it is truncated in its header: {len(header):,} of {length:,} bytes are there"
         raise Broken("cut", what, LENGTH + len(header))
     return _Tensors(header)
 
@@ -177,7 +177,7 @@ def _compare_tensors(tensors: _Tensors, start: int, have: int) -> None:
         what = f"its {tensors.count:,} tensors have {tensors.size:,} bytes; {have:,} of them are there"
         raise Broken("cut", what, start + have)
     if have > tensors.size:
-        what = f"{have - tensors.size:,} bytes stand behind its tensors, which its readers refuse"
+        what = f"{have - tensors.size:,} bytes follow its tensors, which its readers refuse"
         raise Broken("damaged", what, start + tensors.size)
 
 

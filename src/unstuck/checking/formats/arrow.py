@@ -99,7 +99,7 @@ def _footer(raw: IO[bytes], source: Any, notes: Notes) -> Any:
         reader = pa.ipc.open_file(source, options=one_thread())
         columns_of(reader.schema)  # names are decoded only now
     except refusals() as error:
-        what = f"the footer cannot be understood, so no row can be read: {refusal(error)}"
+        what = f"the footer is corrupt, so no row can be read: {refusal(error)}"
         notes.fault("damaged", what, at=notes.size - TAIL, until=notes.size, lost=_whole_rows(source, notes))
         return None
     return reader
@@ -149,8 +149,8 @@ class _ArrowFile:
         beyond = list(islice(walked, self._count, None))
         if beyond:
             lost = sum(message.rows for message in beyond)
-            what = f"{many(len(beyond), 'batch')} with {lost:,} rows stand there that the footer does not name"
-            self._notes.fault("damaged", f"{what}: no reader looks at them", at=beyond[0].at, lost=lost)
+            what = f"{many(len(beyond), 'batch')} with {lost:,} rows are not listed in the footer"
+            self._notes.fault("damaged", f"{what}: no reader sees them", at=beyond[0].at, lost=lost)
 
     @cached_property
     def _places(self) -> list[int]:
@@ -195,7 +195,7 @@ def _glance_at_stream(source: Any, notes: Notes) -> None:
     notes.facts(samples=sum(message.rows for message in batches), members=len(batches))
     broken = _message_at(source, end, notes.size)
     if end == notes.size or broken is not None:
-        what = f"it ends after {notes.size:,} bytes, behind {many(len(batches), 'batch')}, and nothing marks the end"
+        what = f"it ends after {notes.size:,} bytes and {many(len(batches), 'batch')}, without an end mark"
         notes.fault("cut", what, at=notes.size)
 
 
@@ -268,7 +268,7 @@ class _ArrowStream:
 
     def _cut(self, broken: Message) -> None:
         size, before = self._notes.size, many(self.batches.count, "batch")
-        what = f"it ends at byte {size:,}, behind {before}"
+        what = f"it ends at byte {size:,}, after {before}"
         if broken.kind == BATCH:
             what += f", within one of {broken.rows:,} rows that goes on to byte {broken.end:,}"
         elif broken.kind == 0:
@@ -283,12 +283,12 @@ class _ArrowStream:
         mark = _read_at(self._source, at, len(END))
         behind = list(_batches_behind(self._source, at + 1, size))
         lost = sum(message.rows for message in behind)
-        silence = f"{many(len(behind), 'batch')} with {lost:,} rows behind it are passed over in silence"
+        silence = f"{many(len(behind), 'batch')} with {lost:,} rows after it are silently skipped"
         if not mark:
-            what = f"nothing marks the end of the stream, behind {many(self.batches.count, 'batch')}"
-            self._notes.fault("cut", f"{what}: if more followed, no reader says so", at=size, row=self.batches.row)
+            what = f"no end mark after {many(self.batches.count, 'batch')}"
+            self._notes.fault("cut", f"{what}: if more followed, it is silently lost", at=size, row=self.batches.row)
         elif not mark.strip(b"\0") and size - at > len(END) and self._is_marked():
-            rest = silence if behind else "what was there is passed over in silence"
+            rest = silence if behind else "what was there is silently skipped"
             what = f"zeros, which readers take for the end of the stream: {rest}"
             self._notes.fault("zeros", what, at=at, row=self.batches.row, lost=lost or None)
         elif behind:

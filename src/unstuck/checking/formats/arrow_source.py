@@ -153,7 +153,7 @@ def without_end(raw: IO[bytes], notes: Notes, magic: bytes, lost: int | None = N
     zeros = len(tail) - len(tail.rstrip(b"\0"))
     cost = "no row can be read" if lost is None else f"{lost:,} rows and more cannot be read"
     if end > len(magic) + LENGTH and 0 < length < start + end - 2 * len(magic):
-        what = f"{notes.size - start - end:,} bytes stand behind its end, where no reader finds the footer: {cost}"
+        what = f"{notes.size - start - end:,} bytes follow its end, so no reader finds the footer: {cost}"
         notes.fault("damaged", what, at=start + end, until=notes.size, lost=lost)
     elif zeros > len(magic) + LENGTH:
         more = "or more " if zeros == len(tail) < notes.size else ""

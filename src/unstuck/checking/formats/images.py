@@ -59,7 +59,7 @@ def read(stream: Stream, notes: Notes) -> None:
     notes.facts(samples=1)
     place = zeroed(data)
     if place is not None:
-        notes.fault("zeros", f"zeros stand from byte {place:,} on, where the picture should be", at=place, lost=1)
+        notes.fault("zeros", f"zeros from byte {place:,} on, where the picture should be", at=place, lost=1)
         return
     try:
         examine(data, decoding=notes.wish.decode)
@@ -106,7 +106,7 @@ def examine(data: bytes, *, decoding: bool) -> None:
     elif data.startswith(JPEG):
         _examine_jpeg(data)
     elif _is_webp(data) and _missing_bytes(data):
-        what = f"it breaks off after {len(data):,} bytes: {_missing_bytes(data):,} more are announced"
+        what = f"it is truncated after {len(data):,} bytes: {_missing_bytes(data):,} more are declared"
         raise Broken("image", what, len(data))
     if decoding and can_decode():
         _decode(data)
@@ -127,12 +127,12 @@ def _examine_jpeg(data: bytes) -> None:
         raise Broken("image", f"its picture does not begin anywhere in its {len(data):,} bytes", segments.gap)
     _refuse_bomb(segments.width, segments.height, data)
     if data.rfind(JPEG_END) < segments.scan:
-        raise Broken("image", f"it breaks off after {len(data):,} bytes: nothing marks its end", len(data))
+        raise Broken("image", f"it is truncated after {len(data):,} bytes: it has no end marker", len(data))
 
 
 def _refuse_bomb(width: int, height: int, data: bytes) -> None:
     if 3 * width * height > max(ROOM, RATIO * len(data)):
-        raise Broken("hostile", f"its {len(data):,} bytes announce {width:,} × {height:,} pixels: a bomb", 0)
+        raise Broken("hostile", f"its {len(data):,} bytes declare {width:,} × {height:,} pixels: a bomb", 0)
 
 
 def can_decode() -> bool:
@@ -164,7 +164,7 @@ def _decode(data: bytes) -> None:
 
 def _bounded_for_pillow(width: int, height: int) -> None:
     if width * height > PIXELS:
-        raise Broken("hostile", f"it announces {width:,} × {height:,} pixels; Pillow refuses more than {PIXELS:,}")
+        raise Broken("hostile", f"it declares {width:,} × {height:,} pixels; Pillow refuses more than {PIXELS:,}")
 
 
 def shows_zeros(head: bytes) -> bool:
@@ -297,7 +297,7 @@ def _bad_chunk(data: bytes) -> _BadChunk | None:
         name = kind.decode()
         if end > len(data):
             return _BadChunk(
-                at, f"it breaks off in its chunk {name}: {len(data) - at:,} of {length + 12:,} bytes are there"
+                at, f"it is truncated in its chunk {name}: {len(data) - at:,} of {length + 12:,} bytes are there"
             )
         if zlib.crc32(view[at + 4 : end - 4]) != int.from_bytes(data[end - 4 : end], "big"):
             return _BadChunk(at, f"its chunk {name} at byte {at:,} does not agree with its checksum")
@@ -306,7 +306,7 @@ def _bad_chunk(data: bytes) -> _BadChunk | None:
         at = end
     if len(data) - at >= PNG_END_KNOWN and PNG_END.startswith(data[at:]):
         return None
-    return _BadChunk(at, f"it breaks off after {len(data):,} bytes: its last chunk, IEND, is missing", between=True)
+    return _BadChunk(at, f"it is truncated after {len(data):,} bytes: its last chunk, IEND, is missing", between=True)
 
 
 def _png_size(data: bytes) -> tuple[int, int]:

@@ -85,14 +85,16 @@ def _note_document(data: bytes, notes: Notes) -> None:
     if found is None:
         return
     if zeros is not None:
-        what = f"{zeros.until - zeros.at:,} zero bytes stand where JSON should"
+        what = f"{zeros.until - zeros.at:,} zero bytes where JSON should be"
         notes.fault("zeros", what, at=zeros.at, until=zeros.until, lost=1)
     elif notes.broken:
         return
     elif _breaks_off(found, data):
-        notes.fault("cut", f"the document breaks off after {len(data):,} bytes: {found.what}", at=len(data), lost=1)
+        notes.fault("cut", f"the document is truncated after {len(data):,} bytes: {found.what}", at=len(data), lost=1)
     else:
-        notes.fault("undecodable", f"the document is no JSON at byte {found.at:,}: {found.what}", at=found.at, lost=1)
+        notes.fault(
+            "undecodable", f"the document is not valid JSON at byte {found.at:,}: {found.what}", at=found.at, lost=1
+        )
 
 
 def _decoded_document(data: bytes | memoryview) -> str:
@@ -101,7 +103,7 @@ def _decoded_document(data: bytes | memoryview) -> str:
     if is_packed(data):
         return first_fault(_read_document, data)
     found = _wrong(bytes(data))
-    return "" if found is None else f"no JSON at its byte {found.at:,}: {found.what}"
+    return "" if found is None else f"invalid JSON at its byte {found.at:,}: {found.what}"
 
 
 def _claims_lines(head: bytes) -> bool:
@@ -133,7 +135,7 @@ def _note_long_line(long: _LongLine, records: _Records, notes: Notes) -> None:
     line, length = records.pass_line(), long.until - long.at
     if long.hole is not None:
         at, until = long.hole
-        what = f"{until - at:,} zero bytes stand in line {line:,}, where JSON should"
+        what = f"{until - at:,} zero bytes in line {line:,}, where JSON should be"
         notes.fault("zeros", what, at=at, until=until, row=line, lost=1)
     elif long.brackets.wrong():
         what = f"line {line:,} of {length:,} bytes is not whole: {long.brackets.wrong()}"
@@ -177,10 +179,10 @@ def _glance_at_lines(raw: IO[bytes], notes: Notes) -> None:
         return
     found, zeros = _wrong(data[start:]), hole(data)
     if zeros is not None:
-        what = f"{zeros.until - zeros.at:,} zero bytes stand near its end, where JSON should"
+        what = f"{zeros.until - zeros.at:,} zero bytes near its end, where JSON should be"
         notes.fault("zeros", what, at=at + zeros.at, until=at + zeros.until)
     elif found is not None:
-        what = f"the last line, {len(data) - start:,} bytes from byte {at + start:,}, is no JSON: {found.what}"
+        what = f"the last line, {len(data) - start:,} bytes from byte {at + start:,}, is not valid JSON: {found.what}"
         notes.fault("undecodable" if data.endswith(b"\n") else "cut", what, at=at + start + found.at, lost=1)
 
 
@@ -283,7 +285,7 @@ class _Records:
 
     def finish(self) -> None:
         if not self.samples and not self._notes.faulty:
-            self._notes.fault("no-rows", f"there is no record in its {self._line:,} lines")
+            self._notes.fault("no-rows", f"its {self._line:,} lines hold no record")
         self._notes.facts(samples=self.samples)
         for column in self._columns:
             if column.documents and self._line > 1:  # a single line may be a document of any kind
@@ -347,15 +349,15 @@ class _Records:
     def _note(self, line: bytes, at: int, found: _Wrong) -> None:
         zeros, number = hole(line), self._line
         if zeros is not None:
-            what = f"{zeros.until - zeros.at:,} zero bytes stand in line {number:,}, where JSON should"
+            what = f"{zeros.until - zeros.at:,} zero bytes in line {number:,}, where JSON should be"
             self._notes.fault("zeros", what, at=at + zeros.at, until=at + zeros.until, row=number, lost=1)
         elif not line.endswith(b"\n") and _breaks_off(found, line):
             if self._notes.broken:  # it breaks off because its compression does
                 return
-            what = f"line {number:,}, the last, breaks off after {len(line):,} bytes: {found.what}"
+            what = f"line {number:,}, the last, is truncated after {len(line):,} bytes: {found.what}"
             self._notes.fault("cut", what, at=at + len(line), row=number, lost=1)
         else:
-            what = f"line {number:,} is no JSON at its byte {found.at:,}: {found.what}"
+            what = f"line {number:,} is not valid JSON at its byte {found.at:,}: {found.what}"
             self._notes.fault("undecodable", what, at=at + found.at, row=number, lost=1)
 
 

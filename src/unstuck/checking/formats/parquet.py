@@ -169,7 +169,7 @@ def _contradiction(metadata: Any, rows: int) -> str:
 
 
 def _not_understood(notes: Notes, at: int, why: str) -> None:
-    what = f"the footer cannot be understood, so no row can be read: {why}"
+    what = f"the footer is corrupt, so no row can be read: {why}"
     notes.fault("damaged", what, at=at, until=notes.size)
 
 

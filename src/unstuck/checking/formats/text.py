@@ -17,7 +17,7 @@ def read(stream: Stream, notes: Notes) -> None:
     while got := stream.readinto(buffer):
         found = hole(bytes(buffer[:got]))
         if found is not None:
-            what = f"{found.until - found.at:,} zero bytes stand in a text"
+            what = f"{found.until - found.at:,} zero bytes in a text"
             notes.fault("zeros", what, at=at + found.at, until=at + found.until, lost=1)
             return
         at += got
@@ -32,7 +32,7 @@ def decoded(data: bytes | memoryview) -> str:
     try:
         text.decode()
     except UnicodeDecodeError as error:
-        return f"no UTF-8 at its byte {error.start:,}: {error.reason}"
+        return f"invalid UTF-8 at its byte {error.start:,}: {error.reason}"
     return ""
 
 

@@ -132,12 +132,12 @@ class _Archive:
             self._member(entry, found)
         self._notes.facts(members=len(self._starts))
         if not self._starts:
-            raise Broken("no-rows", "it is an archive without any member")
+            raise Broken("no-rows", "the archive has no members")
         if _overlap(self._starts, self._ends):
-            raise Broken("hostile", "members of it share bytes of the file: no writer makes such")
+            raise Broken("hostile", "its members share bytes of the file: no writer does that")
         if found.behind:
             at = self._file.size - found.behind
-            raise Broken("damaged", f"{found.behind:,} bytes stand behind its end, at byte {at:,}", at)
+            raise Broken("damaged", f"{found.behind:,} bytes follow its end, at byte {at:,}", at)
 
     def _take(self, entry: _Entry) -> None:
         self._starts.append(entry.at)
@@ -227,7 +227,7 @@ def _directory(file: _RandomAccess) -> _Directory:
     place = tail.rfind(b"PK\5\6", 0, len(tail) - END.size + 4)
     if place < 0:
         raise Broken(
-            "cut", f"its directory is missing, which stands at the end: {file.size:,} bytes are there", file.size
+            "cut", f"its directory, at the end of the file, is missing: {file.size:,} bytes are there", file.size
         )
     _, _, _, _, entries, size, at, comment = END.unpack_from(tail, place)
     record = start + place
@@ -238,7 +238,7 @@ def _directory(file: _RandomAccess) -> _Directory:
     shift = record - size - at
     if shift < 0 or size < entries % (1 << 16) * ENTRY.size:
         raise Broken(
-            "damaged", f"its end says that the directory stands at byte {at:,} with {size:,} bytes; it does not", record
+            "damaged", f"its end puts the directory at byte {at:,} with {size:,} bytes; it is not there", record
         )
     return _Directory(at + shift, size, entries, shift, behind)
 
@@ -253,7 +253,7 @@ def _wide(file: _RandomAccess, end: int) -> tuple[int, int, int, int] | None:
     at = end - LOCATOR.size - END64.size  # where it always is; its announced offset does not count what was put before
     data = file.read(at, END64.size) if at >= 0 else b""
     if data[:4] != b"PK\6\6":
-        raise Broken("damaged", f"the end of its directory, at byte {at:,}, is damaged", at)
+        raise Broken("damaged", f"the end of its directory, at byte {at:,}, is corrupt", at)
     *_, entries, size, offset = END64.unpack(data)
     return at, entries, size, offset
 
@@ -271,10 +271,10 @@ def _entries(file: _RandomAccess, found: _Directory) -> Iterator[_Entry]:
             yield _entry(fields, data[used + ENTRY.size : end], found.shift)
             used, count = end, count + 1
         if not used:
-            raise Broken("damaged", f"its directory is damaged at byte {at:,}, behind {count:,} of its members", at)
+            raise Broken("damaged", f"its directory is corrupt at byte {at:,}, after {count:,} of its members", at)
         at += used
     if count & 0xFFFF != found.entries & 0xFFFF:
-        raise Broken("damaged", f"its directory announces {found.entries:,} members and names {count:,}", found.at)
+        raise Broken("damaged", f"its directory declares {found.entries:,} members and lists {count:,}", found.at)
 
 
 def _entry(fields: tuple[int, ...], rest: bytes, shift: int) -> _Entry:
@@ -323,7 +323,7 @@ def _start_of(file: _RandomAccess, entry: _Entry, limit: int) -> int:
     if start + entry.packed > limit:
         raise Broken("damaged", f"its {entry.packed:,} bytes would reach into the directory", start)
     if entry.size > ROOM and entry.size > RATIO * entry.packed:
-        raise Broken("hostile", f"its {entry.packed:,} bytes become {size(entry.size)}: a bomb, not unpacked", start)
+        raise Broken("hostile", f"its {entry.packed:,} bytes expand to {size(entry.size)}: a bomb, not unpacked", start)
     return start
 
 
@@ -339,7 +339,7 @@ def _pieces(file: _RandomAccess, entry: _Entry, start: int) -> Iterator[bytes]:
         more = "more than " if total > entry.size else ""
         raise Broken("damaged", f"the directory gives it {entry.size:,} bytes; it has {more}{total:,}", start)
     if crc != entry.crc and entry.crc:  # torch saves without checksums if it is told to: then each is 0
-        raise Broken("damaged", f"its {entry.size:,} bytes do not agree with its checksum", start)
+        raise Broken("damaged", f"its {entry.size:,} bytes do not match its checksum", start)
 
 
 def _stored(file: _RandomAccess, entry: _Entry, start: int) -> Iterator[bytes]:
@@ -358,9 +358,9 @@ def _inflated(file: _RandomAccess, entry: _Entry, start: int) -> Iterator[bytes]
             piece = machine.decompress(held, PIECE)
         except zlib.error as error:
             words = str(error).partition(": ")[2] or str(error)
-            raise Broken("damaged", f"its compressed data is damaged: {words}", start) from error
+            raise Broken("damaged", f"its compressed data is corrupt: {words}", start) from error
         if not piece and not held:
-            raise Broken("damaged", "its compressed data breaks off", start)
+            raise Broken("damaged", "its compressed data is truncated", start)
         yield piece
 
 

@@ -1,29 +1,62 @@
-"""The training goes on, and the newest checkpoint is not there: saving failed unnoticed, or the file is gone or cut.
+"""Training has no usable checkpoint: saving failed silently, or the newest file is gone or truncated.
 
-## What it looks at
-Every call of torch.save, torch.distributed.checkpoint and safetensors: whether an exception left it, also one that the
-training's code caught; what was trained after it; and whether each of the newest files is on disk now, under its name
-or, if it was renamed, beside it, as large as it was and with the end that such a file has.
-
-## Why it happens
+## It means
 `except Exception: print(...)` around saving keeps a run alive that can never be resumed. A thread or a future that
-saves in the background keeps its exception to itself until somebody asks for it. Code that keeps the last few
-checkpoints and sorts them by name takes `step_1000` for older than `step_900`, and removes what it has just saved. Or
-something else writes over it: another rank, a broken copy, code that took the wrong path.
+saves in the background keeps its exception to itself until its result is read. Code that keeps the last few checkpoints
+and sorts them by name takes `step_1000` for older than `step_900`, and deletes what it has just saved. Or something
+else writes over the file: another rank, a broken copy, code that took the wrong path.
 
-## What to do
-Let the first failure end the run, or at least be counted and told; ask every future for its result. Check after saving
-that the file is there. Sort checkpoints by number or by time.
+## Fix
+Let the first failure stop the run, and read the result of every background save:
 
-## How sure it is
-Certain that the save failed and that nothing was saved since, or that the file has no end, or is no such file any more
-and smaller than it was (one that somebody packed is left alone). That a file is gone counts only if earlier ones from
-the same line are still where they were saved, and the run has no validation by whose result checkpoints might be
-chosen. A run that stops saving may save only what is best: that alone says nothing.
+```python
+os.makedirs(folder, exist_ok=True)
+future = executor.submit(torch.save, state, path)
+...
+future.result()  # before the next save: raises what torch.save raised
+```
+
+Write on one rank only, under a temporary name, and sort by time before you delete:
+
+```python
+if torch.distributed.get_rank() == 0:
+    torch.save(state, path + ".tmp")
+    os.replace(path + ".tmp", path)
+    for old in sorted(folder.glob("*.pt"), key=os.path.getmtime)[:-3]:
+        old.unlink()
+```
+
+## Check it yourself
+
+```sh
+ls -lt /path/to/checkpoints | head           # is the newest file there, and as large as the others?
+python -m zipfile -t /path/to/newest.pt      # fails for a truncated file of torch.save
+```
+
+## Not this, if
+- saving failed because the disk or the quota is full: [checkpoint-disk-full](checkpoint-disk-full.md)
+- the run keeps only the best checkpoint by a validation result: nothing is missing
+- the exception ended the run: [uncaught-exception](uncaught-exception.md)
+
+## How sure
+Judged from every call of torch.save, torch.distributed.checkpoint and safetensors: whether it raised, also where the
+training's code caught that; what was trained afterwards; and whether each of the newest files is on disk now, under its
+name or renamed beside it, as large as it was and with the end that such a file has. Certain that the save failed and
+that nothing was saved since, or that the file has no end, or is no such file any more and smaller than it was (a file
+that was repacked is left alone). A missing file counts only if earlier files from the same line are still where they
+were saved, and the run has no validation by whose result checkpoints might be chosen. A run that stops saving may save
+only what is best: that alone says nothing.
+
+## Seen in
+- https://github.com/allenai/open-instruct/issues/542: sorted as strings, `step_9000` came after `step_10000`
+- https://github.com/deepset-ai/FARM/pull/282: recent checkpoints could be deleted because of the sorting order
+- https://github.com/huggingface/transformers/pull/37260: a new run in an old folder deleted its newest checkpoint
+- https://github.com/karpathy/nanochat/issues/315: saving on ranks other than 0 needs the folder, too
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 
 from ...analysis.case import Case
@@ -31,10 +64,12 @@ from ...analysis.side_work import last_trained
 from ...evidence.epochs import VALIDATION
 from ...evidence.finding import Certainty, Finding, Remedy, Subject, Symptom
 from ...evidence.process import Process, Saved
+from ...wording.printable import quoted
 from ...wording.text import duration, line, many, short, size, who
 from ..rule import rule
 
-EARLIER = 2  # files of the same line that are where they were saved: so they are not moved elsewhere as a rule
+TEXTS = ("RuntimeError: Parent directory", "failed finding central directory")
+EARLIER = 2  # files of the same line that are where they were saved: then they are not moved elsewhere as a rule
 SETTLED = 5.0  # seconds after which a live run has renamed or moved what it saved
 STEPS = 3  # after a failure: fewer may be what is left of a loop that is being ended because of it
 
@@ -64,27 +99,27 @@ def _unsaved(case: Case, process: Process, *, in_order: bool) -> Finding | None:
 
 
 def _never_saved(case: Case, process: Process, last: Saved, since: list[Saved], whole: list[Saved]) -> Finding:
-    told = f"the newest that was saved is {whole[-1].path}" if whole else "none was ever saved"
-    seen = [
-        f"{last.failed.rstrip('.')}, raised by saving {last.path}" + (f" at {line(last.where)}" if last.where else ""),
-        f"{many(len(since), 'attempt')} failed, and the exception was kept from the training each time; {told}",
-        f"training went on until {duration(max(last_trained(process) - since[0].at, 0.0))} after the first of them",
-    ]
-    quietly = (
-        "in the background, where nobody asked for its result" if last.background else "and its exception was caught"
-    )
+    told = f"; the newest saved checkpoint is {whole[-1].path}" if whole else ""
+    saves = f"{'background ' if last.background else ''}save"
+    failed = f"all {len(since)} {saves}s" if len(since) > 1 else f"the {saves}"
+    if whole:
+        failed = failed.replace("all", "the last")
+    swallowed = "the exception was never read" if last.background else "the exception was caught"
+    missing = f"No checkpoint since {os.path.basename(whole[-1].path)}" if whole else "No checkpoint has been saved"
     return _finding(
         case,
         process,
         last,
         since[0].at,
-        f"No checkpoint is being saved: saving {last.path} failed{_at(last)}, {quietly}, and the training went on. "
-        f"{last.failed.splitlines()[0][:200]}",
-        seen,
-        Remedy(
-            f"Mend what the exception says{_hint(last)}, and save once before the first step, so that it shows at "
-            f"once. {_louder(last)}"
-        ),
+        f"{missing}: {failed} failed and {swallowed}.",
+        [
+            f"saving {last.path} raised {last.failed.splitlines()[0][:200].rstrip('.')}"
+            + (f", at {line(last.where)}" if last.where else ""),
+            f"{many(len(since), 'save')} failed{told}",
+            f"training went on for {duration(max(last_trained(process) - since[0].at, 0.0))} after the first failure",
+        ],
+        _hint(last),
+        _louder(last),
     )
 
 
@@ -98,18 +133,26 @@ def _went_on(process: Process, failed: Saved, *, in_order: bool) -> bool:
     return far or (in_order and process.ended is not None)
 
 
-def _hint(failed: Saved) -> str:
+def _hint(failed: Saved) -> Remedy:
     if "Parent directory" in failed.failed and "does not exist" in failed.failed:
-        return " (os.makedirs(os.path.dirname(path), exist_ok=True) before saving)"
+        return Remedy(
+            "Create the folder before the first save", code=["os.makedirs(os.path.dirname(path), exist_ok=True)"]
+        )
     if "pickle" in failed.failed:
-        return " (save state_dicts and plain values: an object with a lambda, a lock or an open file cannot be pickled)"
-    return ""
+        return Remedy(
+            "Save state_dicts and plain values: an object with a lambda, a lock or an open file cannot be pickled",
+            code=['torch.save({"model": model.state_dict(), "optimizer": optimizer.state_dict()}, path)'],
+        )
+    return Remedy("Fix what the exception says, and save once before the first step to see that it works")
 
 
-def _louder(failed: Saved) -> str:
+def _louder(failed: Saved) -> Remedy:
     if failed.background:
-        return "Keep the future or thread, and ask it for its result before the next checkpoint."
-    return f"Let the exception through at {short(failed.where)}." if failed.where else "Let the exception through."
+        return Remedy(
+            "Read the result of every background save before the next: it raises what the save raised",
+            code=["future = executor.submit(torch.save, state, path)", "future.result()  # before the next save"],
+        )
+    return Remedy(f"Let the exception through{_at(failed)}: a run that cannot be resumed should stop")
 
 
 def _cut(case: Case, process: Process) -> Finding | None:
@@ -119,27 +162,34 @@ def _cut(case: Case, process: Process) -> Finding | None:
         return None
     series = _trailing(process)
     before = [f"{many(len(series) - 1, 'checkpoint')} saved before it cannot be loaded either"]
+    ranks = (process.world or 1) > 1
     return _finding(
         case,
         process,
         newest,
         series[0].at,
-        f"The newest checkpoint cannot be loaded: {newest.path} {_left(newest)} it had when it was saved{_at(newest)}.",
+        f"The newest checkpoint, {os.path.basename(newest.path)}, is truncated: something wrote to it afterwards.",
         [
+            f"{newest.path} {_left(newest)} it had when it was saved",
             f"saved with {size(newest.size or 0)} in {duration(newest.seconds or newest.writing or 0.0)}",
-            f"now it has {size(newest.size_now or 0)}, and not the directory that a file of torch.save ends with",
+            "the directory at its end, which a file of torch.save needs, is missing",
             *(before if len(series) > 1 else []),
         ],
+        Remedy("Find what else writes to that path: another rank, a copy, a sync job, a second run"),
         Remedy(
-            "Something else wrote to that file afterwards: code that took this path for another, another rank that "
-            "saves under the same name, a copy, a synchronisation. Let only rank 0 save, write to another name first "
-            "and os.replace it, and check what remains with torch.load before you rely on it."
+            f"Save {'on rank 0 only, and ' if ranks else ''}under a temporary name, then rename",
+            code=[
+                *(["if torch.distributed.get_rank() == 0:"] if ranks else []),
+                f'{"    " if ranks else ""}torch.save(state, path + ".tmp")',
+                f'{"    " if ranks else ""}os.replace(path + ".tmp", path)',
+            ],
         ),
+        Remedy("Check a checkpoint before you rely on it", [f"python -m zipfile -t {quoted(newest.path)}"]),
     )
 
 
 def _trailing(process: Process) -> list[Saved]:
-    """Those that are not whole, since the newest that is."""
+    """The truncated ones since the newest that is whole."""
     done = [one for one in process.saved if not one.failed and one.inode and one.whole is not None]
     whole = [number for number, one in enumerate(done) if one.whole]
     return done[whole[-1] + 1 if whole else 0 :]
@@ -168,17 +218,22 @@ def _gone(case: Case, process: Process) -> Finding | None:
         process,
         newest,
         gone[0].at,
-        f"The newest checkpoint is not on disk: {newest.path} was saved{_at(newest)} and is gone, while older ones are "
-        f"still there. The newest that is there is {there[-1].path}.",
+        f"The newest checkpoint, {os.path.basename(newest.path)}, is gone from disk, while older ones are still there.",
         [
             f"{many(len(gone), 'checkpoint')} saved after {there[-1].path} {'is' if len(gone) == 1 else 'are'} gone",
             f"{newest.path} had {size(newest.size or 0)} right after it was saved",
-            f"no validation by whose result it might have been dropped was seen in {who(process)}",
+            f"{who(process)} runs no validation by whose result it might have been dropped",
         ],
         Remedy(
-            "Look at what removes old checkpoints: sorted by name, step_1000 comes before step_900, so that the newest "
-            "is taken for the oldest. Sort by number or by time (key=os.path.getmtime), and never remove the file just "
-            "saved."
+            "Sort checkpoints by time before deleting old ones: by name, step_1000 comes before step_900",
+            code=[
+                'for old in sorted(folder.glob("*.pt"), key=os.path.getmtime)[:-3]:',
+                "    old.unlink()",
+            ],
+        ),
+        Remedy(
+            "Find what else deletes files there: a cleanup job, a second run in the same folder",
+            [f"ls -lt {quoted(os.path.dirname(newest.path) or '.')}"],
         ),
     )
 
@@ -208,14 +263,15 @@ def _at(one: Saved) -> str:
 
 
 def _finding(
-    case: Case, process: Process, one: Saved, since: float, cause: str, seen: list[str], remedy: Remedy
+    case: Case, process: Process, save: Saved, since: float, cause: str, seen: list[str], *remedies: Remedy
 ) -> Finding:
     return case.finding(
         process,
         cause=cause,
         seen=seen,
-        remedy=remedy,
+        remedy=remedies[0],
+        alternatives=remedies[1:],
         onset_s=since,
-        where=one.where,
-        subject=Subject("file", one.path),
+        where=save.where,
+        subject=Subject("file", save.path),
     )

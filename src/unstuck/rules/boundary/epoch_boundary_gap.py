@@ -1,26 +1,69 @@
-"""Much of the run passes between one epoch's last batch and the next one's first, with nothing trained or evaluated.
+"""Much of the run is spent between epochs, from one epoch's last batch to the next one's first.
 
-## What it looks at
-How long it took from the end of each pass over a loader to the first batch of the next, and what of that went into
-ending workers, starting them, the first batch, checkpoints, loggers, garbage collection, compiling, waiting for other
-ranks, validation, and the training's own code. Where that code stood still rather than computed, by the watcher's looks
-at the main thread, its line is named.
+## It means
+Whatever is done once an epoch is done here: callbacks that upload or copy files, wait for a process, sleep,
+synchronize or plot; workers that are stopped and started again; checkpoints; garbage collection. Each is small, and
+together they may be half of a short epoch. The GPU is idle all that time.
 
-## Why it happens
-Whatever is done once an epoch is done here: callbacks that upload or copy files, wait for a process or sleep,
-synchronise, plot. Workers are ended and started anew. Each is small, and together they may be half of a short epoch.
-A GPU does nothing meanwhile.
+## Fix
+Begin with the part that takes most of it, which is named. Workers can stay:
 
-## What to do
-Begin with the part that takes most of it, which is named first. What only writes or sends can go on in a thread while
-the next epoch trains; workers can stay (`persistent_workers=True`); what need not be done every epoch can be done every
-tenth.
+```python
+for epoch in range(epochs):  # before: new workers for every epoch
+    loader = DataLoader(dataset, num_workers=8)
+    train(loader)
+```
 
-## How sure it is
-Certain of the times. Validation and computing are what one expects there, and are left out: time of the training's own
-code counts only if its main thread was met waiting (asleep, for a file, a socket, a process). It speaks from one second
-a boundary and a fifth of the run on, and only where no rule knows the part better. Of starting and ending workers, the
-time in which other programs had the CPU cores is left out.
+```python
+loader = DataLoader(dataset, num_workers=8, persistent_workers=True)  # after: made once
+for epoch in range(epochs):
+    train(loader)
+```
+
+What only writes or sends can run in a thread while the next epoch trains; what is not needed every epoch can be done
+every tenth:
+
+```python
+copying = executor.submit(copy_results, epoch)  # after the epoch
+...
+copying.result()  # at the end of the next epoch
+```
+
+## Check it yourself
+
+```python
+import time
+
+for epoch in range(3):
+    begun = time.perf_counter()
+    for step, batch in enumerate(loader):
+        if step == 0:
+            print(f"epoch {epoch}: first batch after {time.perf_counter() - begun:.2f} s")
+        train_step(batch)
+    done = time.perf_counter()
+    after_epoch()  # validation, checkpoint, callbacks
+    print(f"epoch {epoch}: {time.perf_counter() - done:.2f} s after its last batch")
+```
+
+## Not this, if
+- validation takes the time: that is what one expects there, and it is not counted
+- a call into a logger or an upload takes it: [logger-blocks-epoch-end](logger-blocks-epoch-end.md)
+- a hook of a callback takes it: [callback-blocks-epoch-end](callback-blocks-epoch-end.md)
+- workers are made again for every epoch: [worker-respawn-epoch-gap](worker-respawn-epoch-gap.md)
+- saving takes it: [slow-checkpoint](slow-checkpoint.md)
+
+## How sure
+Judged from how long it took from the end of each epoch of a loader to the first batch of the next, and what of that
+went into stopping workers, starting them, the first batch, checkpoints, loggers, garbage collection, compiling, waiting
+for other ranks, validation, and the training's own code. Where that code waited rather than computed, by the watcher's
+samples of the main thread, its line is named. Certain of the times. Validation and computing are left out: time of the
+training's own code counts only if its main thread was waiting (asleep, for a file, a socket, a process). It speaks from
+one second between epochs and a fifth of the run on, and only where no rule knows the part better. Of starting and
+stopping workers, the time in which other programs had the CPU cores is left out.
+
+## Seen in
+- https://github.com/visionml/pytracking/issues/374: epochs of 6:40, each followed by a pause of 4:20 to restart workers
+- https://github.com/open-mmlab/mmhuman3d/pull/233: persistent workers cut a pause of 7 min to 35 s
 """
 
 from __future__ import annotations
@@ -34,16 +77,42 @@ from ...analysis.glances import own_waiting
 from ...analysis.loading import fetching, lasted
 from ...evidence.basics import Place
 from ...evidence.finding import Certainty, Finding, Remedy, Subject, Symptom
-from ...evidence.loader import ENDING, FIRST_BATCH, OTHER_LOADER, OWN, RANKS, STARTING, VALIDATION, Loader, Part
+from ...evidence.loader import (
+    CALLBACK,
+    CHECKPOINT,
+    COLLECTION,
+    COMPILE,
+    ENDING,
+    FIRST_BATCH,
+    HTTP,
+    LOGGER,
+    OTHER_LOADER,
+    OWN,
+    RANKS,
+    STARTING,
+    SYNCHRONIZE,
+    VALIDATION,
+    Loader,
+    Part,
+)
 from ...evidence.process import Process
 from ...wording.settings import once, settings
-from ...wording.text import duration, line, many, percent, short, who
+from ...wording.text import duration, line, many, percent, short
 from ..rule import Level, rule
 
 BOUNDARIES = 2  # one alone may be a coincidence
-EACH = 1.0  # seconds a boundary, on average: what is shorter nobody notices
+EACH = 1.0  # seconds a boundary, on average: what is shorter is not noticed
 SHARE = 0.2  # of the run: a fifth is worth another way of doing it
-NOT_LOST = (VALIDATION, OTHER_LOADER, RANKS)  # what one expects there; and who waits for others is not the one to blame
+NOT_LOST = (VALIDATION, OTHER_LOADER, RANKS)  # what one expects there; and waiting for other ranks is not their fault
+PLAIN = {
+    CALLBACK: "in a callback",
+    CHECKPOINT: "saving",
+    LOGGER: "in a logger",
+    COLLECTION: "in garbage collection",
+    COMPILE: "compiling",
+    SYNCHRONIZE: "synchronizing with the GPU",
+    FIRST_BATCH: "loading the first batch",
+}
 
 
 class Boundary(NamedTuple):
@@ -73,12 +142,14 @@ def check(case: Case) -> Iterator[Finding]:
         if count < BOUNDARIES or one.seconds < EACH * count or one.seconds < SHARE * ran:
             continue
         most = one.parts[0]
+        remedy, *others = _remedies(one, most)
         yield case.finding(
             one.main,
-            cause=f"{percent(one.seconds / ran)} of the run passes between the passes over {one.loader.name}: "
-            f"{duration(one.seconds / count)} each time in {who(one.main)}, most of it {_name(most)}.",
+            cause=f"{percent(one.seconds / ran)} of the run is spent between epochs: {duration(one.seconds / count)} "
+            f"each, mostly {_name(most)}.",
             seen=list(_seen(one, count)),
-            remedy=_remedy(one, most),
+            remedy=remedy,
+            alternatives=others,
             onset_s=one.loader.boundaries[0].at,
             where=most.where or one.loader.created,
             subject=Subject("loader", one.loader.name),
@@ -105,7 +176,7 @@ def _lost(case: Case, main: Process, loader: Loader, part: Part) -> float:
 
 
 def _anyway(case: Case, main: Process, loader: Loader) -> float:
-    """What the first batch takes by itself: of a stream that is begun anew, all of it."""
+    """What the first batch takes by itself: of a stream that starts again, all of it."""
     loads = fetching(case, main, loader)
     if loader.iterable or not loads:
         return float("inf")
@@ -113,35 +184,40 @@ def _anyway(case: Case, main: Process, loader: Loader) -> float:
 
 
 def _name(part: Part) -> str:
-    spot = f" at {short(part.where)}" if part.where is not None else ""
     if part.what == OWN:
-        return f"in its own code{spot}, {part.name}"
-    return f"{part.what}{f' ({part.name})' if part.name else ''}{spot}"
+        return part.name
+    if part.what == HTTP:
+        return f"in {part.name}"
+    return PLAIN.get(part.what, part.what) + (f" ({part.name})" if part.name and part.what != COLLECTION else "")
 
 
 def _seen(one: Boundary, count: int) -> Iterator[str]:
-    yield f"{many(count, 'boundary')} took {duration(one.seconds)} beside validation"
     for part in one.parts[:5]:
-        spot = f", {line(part.where)}" if part.where is not None else ""
-        yield f"{duration(part.seconds)} in all: {part.what}{f' ({part.name})' if part.name else ''}{spot}"
+        spot = f" at {line(part.where)}" if part.where is not None else ""
+        yield f"{duration(part.seconds)} in all {_name(part)}{spot}"
+    yield f"{many(count, 'pause')} between epochs: {duration(one.seconds)} without validation"
     looped = one.loader.waits.total + one.loader.bodies.total
-    yield f"an epoch between them took {duration(looped / max(one.loader.passes, 1))}"
+    yield f"one epoch takes {duration(looped / max(one.loader.passes, 1))}"
+    yield f"loader: {one.loader.name}"
 
 
-def _remedy(one: Boundary, most: Part) -> Remedy:
+def _remedies(one: Boundary, most: Part) -> list[Remedy]:
+    seldom = Remedy("Do it every few epochs instead of after each one")
     if most.what in (ENDING, STARTING, FIRST_BATCH) and one.loader.num_workers:
         stay = settings(one.loader, persistent_workers=True)
-        return Remedy(f"Set {stay}, and {once(one.loader)}, so that its workers stay between passes.")
-    if most.what == OWN:
-        spot = (
-            f"Look at {line(most.where)}: it"
-            if most.where is not None
-            else "Look at what the loop does after an epoch: it"
-        )
-        return Remedy(
-            f"{spot} is {most.name} while nothing is trained. Do it in a thread that is joined at the next boundary, "
-            "or not after every epoch."
-        )
-    return Remedy(
-        f"Begin with {_name(most)}: do it in a thread beside the next epoch, or not after every epoch.",
-    )
+        return [Remedy(f"Keep the workers between epochs: set {stay}, and {once(one.loader)}")]
+    if most.what == CHECKPOINT:
+        return [Remedy("Save every few epochs instead of after each one")]
+    if most.what == COLLECTION:
+        return [
+            Remedy("Freeze what exists after setup", code=["gc.collect()", "gc.freeze()  # before the first epoch"])
+        ]
+    if most.where is None:
+        return [Remedy("Look at what the training does after an epoch: do it in a thread, or every few epochs")]
+    return [
+        Remedy(
+            f"Run the code at {short(most.where)} in a thread during the next epoch, if it reads nothing that changes",
+            code=["pending = executor.submit(work)  # after the epoch", "pending.result()  # after the next epoch"],
+        ),
+        seldom,
+    ]

@@ -1,21 +1,53 @@
-"""The next epoch waits for a logger: what lies between two passes goes into uploads, artifacts or a flush.
+"""The next epoch waits for a logger: uploads, artifacts or a flush take the time between two epochs.
 
-## What it looks at
-How long it took from the end of each pass over a loader to the first batch of the next, and how much of that went into
-calls of wandb, TensorBoard, MLflow or plain HTTP requests, by the line that makes them. A call that does not come back
-is told by logger-no-answer.
-
-## Why it happens
+## It means
 At the end of an epoch there is more to log than in a step: images, tables, a checkpoint as an artifact, all rows that
 were collected, a flush. Where this is sent from the training's own thread, the training waits for the network; on a
-run of several ranks, all of them wait for the one that logs. Logging every batch cannot by itself stop the end of an
-epoch: that is the same price in every step, and another rule tells it.
+run of several ranks, all of them wait for the rank that logs. Logging every batch cannot by itself block the end of an
+epoch: that costs the same in every step, and is another rule.
 
-## What to do
-Send it from a thread (`unstuck.nonblocking`), or at the end of the run; keep artifacts local and upload them later.
+## Fix
+Give the request a timeout, and send from a thread of its own:
 
-## How sure it is
-Sure of the times, they are measured in this run. It speaks from one second a boundary and a tenth of the run on.
+```python
+requests.post(url, json=results)  # before: the next epoch waits
+```
+
+```python
+uploads = ThreadPoolExecutor(max_workers=1)  # after: once, before training
+sent = uploads.submit(requests.post, url, json=results, timeout=10)
+...
+sent.result()  # at the next epoch's end: raises what failed
+```
+
+Large things (artifacts, tables, images) can be written to a local folder and uploaded once, after training.
+
+## Check it yourself
+
+```python
+import time
+
+begun = time.perf_counter()
+log_epoch(results)  # the call that is under suspicion
+print(f"{time.perf_counter() - begun:.2f} s")
+```
+
+```sh
+WANDB_MODE=disabled python train.py      # as slow as before? Then it is not wandb
+```
+
+## Not this, if
+- the call never returns: [logger-no-answer](logger-no-answer.md), [wandb-finish-hang](wandb-finish-hang.md)
+- every step is slow: [logger-in-hot-loop](logger-in-hot-loop.md)
+- the time goes into saving or into other code: [slow-checkpoint](slow-checkpoint.md),
+  [epoch-boundary-gap](epoch-boundary-gap.md)
+- the other ranks wait for a collective that only one rank calls: [rank0-only-collective](rank0-only-collective.md)
+
+## How sure
+Judged from how long it took from the end of each epoch of a loader to the first batch of the next, and how much of that
+went into calls of wandb, TensorBoard, MLflow or plain HTTP requests, by the line that makes them. Certain of the times:
+they are measured in this run. It speaks from one second between epochs and a tenth of the run on. A call that does not
+return is [logger-no-answer](logger-no-answer.md).
 """
 
 from __future__ import annotations
@@ -25,20 +57,29 @@ from typing import NamedTuple
 
 from ...analysis.case import Case
 from ...analysis.loading import lasted
-from ...analysis.side_work import LOGGING, at_boundaries, library, modes, sites, without_wandb
+from ...analysis.side_work import (
+    LOGGING,
+    REQUEST,
+    at_boundaries,
+    kind_of,
+    library,
+    modes,
+    sites,
+    without_wandb,
+)
 from ...evidence.finding import Certainty, Finding, Remedy, Subject, Symptom
 from ...evidence.loader import Loader, Part
 from ...evidence.process import Process
 from ...wording.text import duration, many, percent, short
 from ..rule import rule
 
-EACH = 1.0  # seconds a boundary: what is shorter nobody notices
+EACH = 1.0  # seconds a boundary: what is shorter is not noticed
 SHARE = 0.1  # of the run
-WORTH = 0.01  # of what loggers took there: short calls are not all counted, and matter to nobody
+WORTH = 0.01  # of what loggers took there: short calls are not all counted, and do not matter
 
 
 class Boundaries(NamedTuple):
-    """What loggers took between the passes over one loader."""
+    """What loggers took between the epochs of one loader."""
 
     main: Process
     loader: Loader
@@ -76,27 +117,40 @@ def _boundaries(main: Process, loader: Loader) -> Boundaries | None:
 
 def _finding(case: Case, one: Boundaries) -> Finding:
     first, each = one.parts[0], one.seconds / one.passes
-    spot = f" at {short(first.where)}" if first.where else ""
-    who = f" of rank {one.main.rank}" if one.main.rank is not None else ""
-    others = f" and {many(len(one.parts) - 1, 'other line')}" if len(one.parts) > 1 else ""
-    wandb = any(library(part.name) == "wandb" for part in one.parts)
+    others = " and other calls" if len(one.parts) > 1 else ""
+    remedy, *alternatives = _remedies(case, one, first)
     return case.finding(
         one.main,
-        cause=f"Between two passes over {one.loader.name}{who} the training waits {duration(each)} for "
-        f"{first.name}{spot}{others}: {duration(one.seconds)} after {many(one.passes, 'pass')}, "
+        cause=f"Training waits {duration(each)} for {first.name}{others} after every epoch, "
         f"{percent(one.seconds / max(lasted(one.main), 1e-9))} of the run.",
         seen=[
-            f"from one pass to the next it took {duration(one.gaps / one.passes)} on average, "
-            f"{duration(each)} of that in loggers",
             *sites(one.parts),
+            f"{many(one.passes, 'pause')} between epochs, {duration(one.gaps / one.passes)} each: "
+            f"{duration(each)} of that in these calls",
+            f"loader: {one.loader.name}",
             *([modes(one.main)] if one.main.loggers else []),
         ],
-        remedy=Remedy(
-            "Let a thread send it: logger = unstuck.nonblocking(logger) takes the calls and lets the next epoch begin. "
-            "What is large (artifacts, tables, images) can wait until the training is done."
-            + (" To prove it, run once without wandb:" if wandb else ""),
-            [without_wandb(case)] if wandb else [],
-        ),
+        remedy=remedy,
+        alternatives=alternatives,
         where=first.where,
         subject=Subject("logger", library(first.name) or first.name),
     )
+
+
+def _remedies(case: Case, one: Boundaries, first: Part) -> list[Remedy]:
+    request = kind_of(first) == REQUEST
+    spot = f" at {short(first.where)}" if first.where else ""
+    send = "requests.post, url, json=values, timeout=10" if request else "log_epoch, values"
+    thread = Remedy(
+        f"Make the call{spot} from a background thread: the next epoch then starts at once",
+        code=[
+            "uploads = ThreadPoolExecutor(max_workers=1)  # once, before training",
+            f"sent = uploads.submit({send})",
+            "sent.result()  # at the next epoch's end: raises what failed",
+        ],
+    )
+    limit = Remedy("Give the request a timeout", code=["requests.post(url, json=values, timeout=10)"])
+    later = Remedy("Write artifacts, tables and images to a local folder, and upload them once after training")
+    proof = Remedy("Run once without wandb: as slow as before means that it is not wandb", [without_wandb(case)])
+    wandb = any(library(part.name) == "wandb" for part in one.parts)
+    return [thread, *([limit] if request else []), later, *([proof] if wandb else [])]

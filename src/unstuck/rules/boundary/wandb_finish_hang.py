@@ -1,22 +1,53 @@
-"""Weights & Biases' finish() waits for an upload that gets nowhere, so a run that is done does not end.
+"""Weights & Biases' finish() waits for an upload without progress, so a run that is done does not end.
 
-## What it looks at
-A main process that is inside `wandb.finish` (or inside wandb's own code at exit) for ten seconds or more, in the
-recording or on its stack; in which mode wandb is; and how much wandb's own process, which does the uploading, sends.
+## It means
+In online mode `wandb.log` only puts rows into a local file and a queue; `wandb-core`, a process of its own, uploads
+them. `finish()` waits until all of it has arrived, without a timeout: where the network is slow, filtered or gone, it
+waits forever. An exit without `finish()` waits in the same way.
 
-## Why it happens
-In online mode `wandb.log` only puts rows into a local file and a queue; `wandb-core`, a process beside, uploads them.
-`finish()` waits until all of it has arrived, without a limit: where the network is slow, filtered or gone, for ever.
-An exit without `finish()` waits in the same way.
+## Fix
+Stop the run with Ctrl-C: training is done, and the rows it logged are on disk in the run's folder. Upload them from
+where the server can be reached:
 
-## What to do
-Nothing is lost: the rows are in the run's folder. End the run and upload later with `wandb sync FOLDER`. From the next
-run on, train with `WANDB_MODE=offline` where the network is not to be trusted, or set a limit with
-`wandb.Settings(finish_timeout=60)`.
+```sh
+wandb sync wandb/run-20260101_120000-abcd1234
+```
 
-## How sure it is
-Sure that it waits there. It says nothing while wandb-core sends more than a few kilobytes a second: that is an upload
-that takes its time.
+For the next run, train offline and upload afterwards; or, from wandb 0.27 on, limit the wait. After that timeout the
+run is shown as crashed, and `wandb sync` uploads the rest:
+
+```sh
+WANDB_MODE=offline python train.py
+WANDB_FINISH_TIMEOUT=60 python train.py
+```
+
+Set the limit as an environment variable: older versions ignore it, while `wandb.Settings(finish_timeout=60)` raises
+there.
+
+## Check it yourself
+
+```sh
+tail -f wandb/latest-run/logs/debug-internal.log       # retries, or uploads that go on?
+curl -sS -m 5 -o /dev/null https://api.wandb.ai        # can the server be reached from here?
+ls -l wandb/latest-run/                                # the rows: a file that ends in .wandb
+```
+
+## Not this, if
+- the upload goes on, only slowly: wandb-core sends more than a few kilobytes a second
+- training has not begun: [wandb-init-timeout](wandb-init-timeout.md)
+- training still runs: [logger-no-answer](logger-no-answer.md), [logger-blocks-epoch-end](logger-blocks-epoch-end.md)
+- another thread keeps the process alive: [nondaemon-thread-exit](nondaemon-thread-exit.md)
+
+## How sure
+Judged from a main process that is inside `wandb.finish` (or inside wandb's own code at exit) for ten seconds or more,
+in the recording or on its stack; in which mode wandb is; and how much wandb-core, the process that uploads, sends.
+Certain that it waits there. Silent while wandb-core sends more than a few kilobytes a second: that upload takes time.
+
+## Seen in
+- https://github.com/wandb/wandb/issues/4929: wandb.finish() stuck although all data was uploaded
+- https://github.com/wandb/wandb/issues/5601: of five parallel trainings about one hung at wandb.finish()
+- https://github.com/wandb/wandb/issues/4441: "Waiting for W&B process to finish" for 15 to 20 minutes after each run
+- https://github.com/wandb/wandb/issues/11179: endless "uploading" lines with 0.23.1
 """
 
 from __future__ import annotations
@@ -32,10 +63,11 @@ from ...evidence.basics import Place
 from ...evidence.finding import Certainty, Finding, Remedy, Subject, Symptom
 from ...evidence.live import Seen, Stack
 from ...evidence.process import Process
-from ...wording.printable import quoted
-from ...wording.text import duration, short, size
+from ...wording.printable import quoted, quoted_line
+from ...wording.text import duration, size
 from ..rule import Level, rule
 
+TEXTS = ("wandb: Waiting for W&B process to finish", "uploading history steps")
 FINISHING = ("finish", "_finish", "_on_finish", "teardown", "teardown_atexit")
 SERVICE = "wandb-core"
 
@@ -72,33 +104,37 @@ def _cores(case: Case, seen: Seen) -> list[Seen]:
 
 
 def _service(case: Case, seen: Seen | None) -> list[str]:
-    """What the process that uploads did meanwhile."""
+    """What the process that uploads did."""
     return [
-        f"wandb-core (pid {one.pid}), which uploads, wrote {size(one.written)} in the {duration(one.looked)} it was "
-        "looked at"
-        for one in (_cores(case, seen) if seen is not None else ())
+        f"wandb-core (pid {core.pid}), which uploads, wrote {size(core.written)} over a {duration(core.looked)} sample"
+        for core in (_cores(case, seen) if seen is not None else ())
     ]
 
 
 def _finding(case: Case, main: Process | Seen, seconds: float, where: Place | None, told: list[str]) -> Finding:
     process = main if isinstance(main, Process) else None
     logger = next((one for one in reversed(process.loggers) if one.name == "wandb"), None) if process else None
-    server = f" ({logger.address})" if logger is not None and logger.address else ""
-    spot = f" at {short(where)}" if where is not None else " at exit"
-    rank = f"Rank {main.rank}" if main.rank is not None else "The training"
-    folder = logger.folder if logger is not None and logger.folder else "wandb/run-…"
-    seen = [f"wandb.finish has not come back for {duration(seconds)}", *told]
+    call = "wandb.finish()" if where is not None else "wandb, at exit,"
+    rank = f"Rank {main.rank}" if main.rank is not None else "Training"
+    folder = logger.folder if logger is not None and logger.folder else ""
+    command = quoted_line(case.run.command) or "python train.py"
+    on_disk = [f"the rows it logged are on disk in {folder}"] if folder else []
+    modes_told = [modes(process)] if process is not None and process.loggers else []
     return case.finding(
         main,
-        cause=f"{rank} is done, but wandb.finish{spot} has not come back for {duration(seconds)}: it waits until "
-        f"everything is uploaded, and the upload to the server{server} does not get on.",
-        seen=[*seen, modes(process)] if process is not None and process.loggers else seen,
+        cause=f"{rank} is done; {call} has been uploading for {duration(seconds)} without progress.",
+        seen=[*told, *on_disk, *modes_told] or ["wandb waits for its upload without a timeout"],
         remedy=Remedy(
-            f"Nothing is lost: the rows are in {folder}. End this process, if it still runs, and upload them later, "
-            "from where the server can be reached. For the next run set WANDB_MODE=offline, or a limit: "
-            "wandb.init(settings=wandb.Settings(finish_timeout=60)).",
-            [f"kill {main.pid}", f"wandb sync {quoted(folder)}"],
+            "Stop the run with Ctrl-C, and upload its rows later, from where the server can be reached",
+            [f"wandb sync {quoted(folder or 'wandb/latest-run')}"],
         ),
+        alternatives=[
+            Remedy("Train offline from the next run on, and upload afterwards", [f"WANDB_MODE=offline {command}"]),
+            Remedy(
+                "Limit the wait from the next run on (wandb 0.27 or later; a run that times out is shown as crashed)",
+                [f"WANDB_FINISH_TIMEOUT=60 {command}"],
+            ),
+        ],
         onset_s=case.stall.since if case.stall is not None else None,
         where=where,
         subject=Subject("logger", "wandb"),

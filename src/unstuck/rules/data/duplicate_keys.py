@@ -1,22 +1,43 @@
-"""The same sample is in the data twice: a key that comes back within a shard, or a shard under two names.
+"""The same sample is in the data twice: a repeated key in a shard, or a shard under two names.
 
-## What it looks at
-The keys and parts of each archive in their order. And the size of each archive, its keys, and a digest of some bytes of
-every member, which only a copy of it has, too.
+## It means
+A writer was restarted and appended to what it had written, shards of two runs were put into one folder, or a shard was
+copied under another name or into the folder of another split. Training sees these samples twice as often, and a
+validation set that shares shards with the training set is worth nothing. Where the same file name repeats within one
+sample, webdataset raises a ValueError instead.
 
-## Why it happens
-A writer was started again and appended to what it had written; shards of two runs were put into one folder; a shard was
-copied under a further name, or into the folder of another split. Training sees these samples twice as often, and a
-validation set that shares shards with the training set says nothing. Where the same part stands twice in a row,
-webdataset raises `ValueError: duplicate file name in tar file`.
+## Fix
+Write the archive again with every key once, or delete the copy. Writers should make a new file, never append:
 
-## What to do
-Write the archive again without them; delete the copy.
+```python
+# before: a second run appends to the first
+archive = tarfile.open("birds-2.tar", "a")
+# after: a new file, renamed when it is complete
+with tarfile.open("birds-2.tar.tmp", "w") as archive:
+    ...
+os.replace("birds-2.tar.tmp", "birds-2.tar")
+```
 
-## How sure it is
-Certain of keys and parts within an archive. Two archives are called copies when they have the same size, begin with the
-same keys, and all their members agree in the bytes of their middle; where more than half of all archives seem to be
-copies, their content is too much alike to tell, and it says nothing.
+## Check it yourself
+```sh
+tar -tf birds-2.tar | sort | uniq -d          # names that are in it twice
+sha256sum train/*.tar val/*.tar | sort | uniq -w64 -D   # shards that are copies
+```
+
+## Not this, if
+- a key comes back with other files, so each part of the sample is alone:
+  [tar-keys-not-adjacent](tar-keys-not-adjacent.md)
+- the data is fine, and every worker or rank reads all of it: [iterable-duplicated](iterable-duplicated.md)
+- a sampler pads the last batch with repeated samples: [sampler-padding-duplicates](sampler-padding-duplicates.md)
+
+## How sure
+Certain of keys and parts within an archive: they are read in order. Two archives are called copies when they have the
+same size, begin with the same keys, and all their members agree in the bytes of their middle. Where more than half of
+all archives seem to be copies, their content is too much alike to tell, and it stays silent.
+
+## Seen in
+- https://github.com/webdataset/webdataset/issues/157: what the ValueError means: file names that repeat in a shard
+- https://github.com/webdataset/webdataset/issues/205: the ValueError ended a training, and handlers did not catch it
 """
 
 from __future__ import annotations
@@ -25,12 +46,14 @@ from collections.abc import Iterator
 
 from ...analysis.case import Case
 from ...analysis.data_files import Bad, bad, base
-from ...analysis.data_wording import LINES, again, finding, listing, named
+from ...analysis.data_wording import LINES, finding, listing, named, once_more
 from ...evidence.data import DataFile
 from ...evidence.finding import Certainty, Finding, Remedy, Subject, Symptom
 from ...wording.printable import printable, quoted
 from ...wording.text import many
 from ..rule import rule
+
+TEXTS = ("duplicate file name in tar file",)
 
 
 @rule(
@@ -52,21 +75,19 @@ def check(case: Case) -> Iterator[Finding]:
 def _within(case: Case, found: list[Bad]) -> Finding:
     total, name = sum(one.total for one in found), named([one.file for one in found], "archive")
     in_a_row = any(fault.member for one in found for fault in one.faults)  # else a key of its own, further down
-    key, has = printable(found[0].first.sample), "has" if len(found) == 1 else "have"
+    key, plural = printable(found[0].first.sample), "" if len(found) > 1 else "s"
     if in_a_row:
-        cause = f"{name} {has} the same part of a sample twice in a row, first of {key}: webdataset raises a ValueError"
+        cause = f"{name} repeat{plural} a file name within one sample (first: {key}): webdataset raises ValueError"
     elif total == 1:
-        cause = f"{name} has the key {key} a second time: training sees that sample twice"
+        cause = f"{name} contain{plural} the key {key} twice: that sample is trained on twice"
     else:
-        cause = f"{name} {has} {total:,} keys a second time, first {key}: training sees these samples twice"
+        cause = f"{name} contain{plural} {total:,} keys twice (first: {key}): those samples are trained on twice"
+    files = [one.file for one in found]
     return finding(
         case,
         found,
         f"{cause}.",
-        Remedy(
-            f"Write {listing([one.file for one in found])} again with every key once.",
-            again(case, [one.file for one in found]),
-        ),
+        Remedy(f"Write {listing(files)} again with every key once.", once_more(case, files[0])),
         Symptom.CRASHED.value if in_a_row else "",
     )
 
@@ -86,18 +107,20 @@ def _under_two_names(case: Case, copies: list[list[DataFile]]) -> Finding:
     name = printable if base(first.path) == base(second.path) else base  # the same shard in two splits
     more = sum(len(files) - 1 for files in copies) - 1
     samples = sum((one.samples or 0) for files in copies for one in files[1:])
-    others = f", and so {'is' if more == 1 else 'are'} {many(more, 'more file')} of others" if more else ""
+    others = f" ({many(more, 'more copy')} found)" if more else ""
     return case.finding(
-        cause=f"{name(second.path)} is a copy of {name(first.path)}{others}: {many(samples, 'sample')} come twice.",
+        cause=f"{name(second.path)} is a copy of {name(first.path)}{others}: {many(samples, 'sample')} "
+        f"{'is' if samples == 1 else 'are'} in the data twice.",
         seen=[
             f"{printable(files[0].path)} = {', '.join(printable(one.path) for one in files[1:4])}"
             for files in copies[:LINES]
         ]
         + ([f"and {many(len(copies) - LINES, 'more shard')} with copies"] if len(copies) > LINES else []),
         remedy=Remedy(
-            f"Take {printable(second.path)} out of the data, or fetch what should stand there. If the two belong to "
-            "different splits, keep it in one of them.",
-            [f"cmp {quoted(first.path)} {quoted(second.path)} && echo the same"],
+            f"Compare the two, and remove {printable(second.path)} from the data, or fetch what belongs there.",
+            [f"cmp {quoted(first.path)} {quoted(second.path)} && echo identical"],
         ),
+        alternatives=[Remedy("Keep the shard in only one split, if the two files belong to different splits.")],
         subject=Subject("file", second.path),
+        symptom=Symptom.BAD_DATA.value,
     )

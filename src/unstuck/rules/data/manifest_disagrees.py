@@ -1,21 +1,36 @@
-"""The data is not what its manifest says: other counts, other sizes, other content, or files that are not there.
+"""The data is not what its manifest says: other counts, sizes or content, or missing files.
 
-## What it looks at
-For each file the manifest's number of samples, size and checksums, beside what was read; files that it lists and that
-are not there; its total, where it has no counts of single files.
+## It means
+Some of the data was written again and the manifest is older, a copy is not complete, or a file was altered since.
+Loaders that take lengths from the manifest then end epochs too early, or wait for samples that never come.
 
-## Why it happens
-The data was written again, or some of it, and the manifest is of before; a copy is not complete; a file was altered by
-somebody or something since. Loaders that take lengths from the manifest then end epochs too early, or wait for samples
-that never come.
+## Fix
+Find out which of the two is right. If the manifest is, fetch those files again. If the data is, write the manifest
+again:
 
-## What to do
-Find out which of the two is right. If the data is, write the manifest again: `--write-manifest`. If the manifest is,
-fetch those files again.
+```sh
+unstuck check data/ --write-manifest data/manifest.jsonl.new
+diff data/manifest.jsonl data/manifest.jsonl.new
+```
 
-## How sure it is
-Certain that the two disagree. Files with damage that explains it are left out here: that is told by itself. What was
-only looked at in parts (`--sample`) is not counted.
+## Check it yourself
+```sh
+sha256sum --check --quiet SHA256SUMS          # for a list of checksums
+tar -tf birds-000003.tar | sed 's/[.][^/]*$//' | sort -u | wc -l      # samples of one webdataset shard
+ls data/*.tar | wc -l                         # files that are there
+```
+
+## Not this, if
+- no manifest lists the file, and its series has a gap: [shard-missing](shard-missing.md)
+- the file is damaged, which explains that it has fewer samples: [tar-truncated-silent](tar-truncated-silent.md),
+  [file-truncated](file-truncated.md)
+- the data is complete, and the loader's length is wrong: [iterable-length-lies](iterable-length-lies.md)
+
+## How sure
+Certain that the two disagree. It is judged from the manifest's number of samples, size and checksums of each file, next
+to what was read; from files that it lists and that are missing; and from its total, where it has no counts of single
+files. Files with damage that explains the difference are left to the rule for that damage. What was only looked at in
+parts (`--sample`) is not counted.
 """
 
 from __future__ import annotations
@@ -49,7 +64,7 @@ def check(case: Case) -> Iterator[Finding]:
         return
     entries, left_out = listed(case), incomplete(case)
     content = {one.file.path for one in bad(case, "manifest")}
-    found = [Differs(one.path, "is not there", one.samples or 0, absent=True) for one in absent(case)]
+    found = [Differs(one.path, "is missing", one.samples or 0, absent=True) for one in absent(case)]
     for file in data.files:
         if file.path not in left_out:
             found += _of_file(file, entries.get(file.path), altered=file.path in content)
@@ -62,14 +77,14 @@ def check(case: Case) -> Iterator[Finding]:
 def _of_file(file: DataFile, entry: Listed | None, *, altered: bool) -> Iterator[Differs]:
     if entry is not None and entry.samples is not None and file.whole and file.samples not in (None, entry.samples):
         less = abs((file.samples or 0) - entry.samples)
-        yield Differs(file.path, f"has {many(file.samples or 0, 'sample')}, the manifest {entry.samples:,}", less)
+        yield Differs(file.path, f"has {many(file.samples or 0, 'sample')} instead of {entry.samples:,}", less)
     elif altered:
         faults = [one for one in file.faults if one.kind == "manifest"]
         total = file.counts.get("manifest", len(faults))
         more = f", and {many(total - 1, 'more place')}" if total > 1 else ""
         yield Differs(file.path, f"was altered: {place(faults[0])}{more}", sum(one.lost or 0 for one in faults))
     elif entry is not None and entry.size not in (None, file.size):
-        yield Differs(file.path, f"has {many(file.size, 'byte')}, the manifest {entry.size:,}")
+        yield Differs(file.path, f"has {many(file.size, 'byte')} instead of {entry.size:,}")
 
 
 def _finding(case: Case, data: Data, found: list[Differs]) -> Finding:
@@ -77,35 +92,36 @@ def _finding(case: Case, data: Data, found: list[Differs]) -> Finding:
     name = base(data.manifest.path) if data.manifest is not None else "the manifest"
     of = f" of {total:,}" if total >= count else ""
     samples = sum(one.samples for one in found)
-    about = f" ({many(samples, 'sample')} in all)" if samples and count > 1 else ""
+    about = [f"these files differ by {many(samples, 'sample')}"] if samples and count > 1 else []
     if data.manifest is not None and first.path == data.manifest.path:
         cause = f"{name} {first.what}."
     elif count == 1:
-        cause = f"{base(first.path)} is not as {name} says: it {first.what}."
+        cause = f"{base(first.path)} does not match {name}: it {first.what.partition(': ')[0]}."
+    elif first.absent:
+        cause = f"{count:,}{of} files do not match {name}: {base(first.path)} is missing."
     else:
-        cause = f"{count:,}{of} files are not as {name} says{about}: {base(first.path)} {first.what}."
+        cause = f"{count:,}{of} files do not match {name}; the worst is {base(first.path)}."
     lines = [f"{printable(one.path)} {one.what}" for one in found[:LINES]]
+    lines += [f"and {many(count - LINES, 'more file')}"] if count > LINES else []
+    remedy, *others = _ways_out(case, data, found)
     return case.finding(
         cause=cause,
-        seen=[*lines, f"and {many(count - LINES, 'more file')}"] if count > LINES else lines,
-        remedy=_remedy(case, data, found),
+        seen=[*lines, *about],
+        remedy=remedy,
+        alternatives=others,
         subject=Subject("file", first.path),
-        symptom=Symptom.CRASHED.value if first.absent else "",
+        symptom=Symptom.BAD_DATA.value,
     )
 
 
-def _remedy(case: Case, data: Data, found: list[Differs]) -> Remedy:
+def _ways_out(case: Case, data: Data, found: list[Differs]) -> Iterator[Remedy]:
     files = {one.path: one for one in data.files}
     worst = files.get(found[0].path)
     path = data.manifest.path if data.manifest is not None else "manifest.jsonl"
-    return Remedy(
-        "If the manifest is right, fetch these files again. If the data is right, write a manifest anew with "
-        "--write-manifest, and keep the old one.",
-        [
-            *(once_more(case, worst) if worst is not None else [f"ls -l {quoted(found[0].path)}"]),
-            f"{the_same(case)} --write-manifest {quoted(f'{path}.new')}",
-        ],
-    )
+    look = once_more(case, worst) if worst is not None else []
+    yield Remedy("Fetch these files again, if the manifest is right.", look)
+    new = f"{the_same(case)} --write-manifest {quoted(f'{path}.new')}"
+    yield Remedy("Write a new manifest, if the data is right, and keep the old one.", [new])
 
 
 def _total(case: Case, data: Data, entries: dict[str, Listed]) -> Iterator[Finding]:
@@ -118,5 +134,5 @@ def _total(case: Case, data: Data, entries: dict[str, Listed]) -> Iterator[Findi
         return
     samples = sum(one.samples or 0 for one in own)
     if samples != manifest.samples:
-        what = f"counts {many(manifest.samples, 'sample')}, and {many(len(own), 'file')} have {samples:,}"
+        what = f"counts {many(manifest.samples, 'sample')}, but its files have {samples:,}"
         yield _finding(case, data, [Differs(manifest.path, what)])

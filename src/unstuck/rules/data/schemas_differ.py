@@ -1,22 +1,44 @@
-"""Files of one series do not have the same columns: some lack one, have another, or keep it as another type.
+"""Files of one series have different columns: one is missing, extra, or of another type.
 
-## What it looks at
-Names and types of the columns of parquet and arrow files of one numbered series; of JSON lines, the keys that hold a
-text in every record.
+## It means
+The program that writes the data was changed between two runs, pandas turned integers into floats where one is missing,
+or a source calls the same thing by another name. Hugging Face `datasets` raises a CastError at an extra column, and
+fills a missing one with nulls. `pyarrow.dataset` takes the columns of the first file for those of all: what a later
+file lacks becomes null, and what it has in addition is silently dropped.
 
-## Why it happens
-The program that writes the data was changed between two runs; pandas turns integers into floats where one is missing; a
-source calls the same thing by another name. `datasets` raises a CastError at a column that is one too many. pyarrow
-takes the columns of the first file for those of all: what a later one lacks is null, and what it has besides is left
-out, without a word.
+## Fix
+Write the odd files again with the columns of the others, or keep them in a folder of their own:
 
-## What to do
-Write the odd files again with the columns of the others, or keep them in a folder of their own.
+```python
+import pyarrow.parquet as pq
 
-## How sure it is
-Certain of names and types. Which side is right is taken from the majority. Widths of the same kind of number, kinds of
-strings, and a column that is null throughout are not told: libraries convert these. Files whose names differ in more
-than numbers are not compared, nor are keys of JSON lines that not every record has.
+usual = pq.read_schema("data/part-00000.parquet")
+table = pq.read_table("data/part-00003.parquet")
+table = table.rename_columns(["text" if name == "content" else name for name in table.column_names])
+pq.write_table(table.select(usual.names).cast(usual), "fixed/part-00003.parquet")
+```
+
+## Check it yourself
+```python
+import glob, pyarrow.parquet as pq
+
+for path in sorted(glob.glob("data/*.parquet")):
+    print(path, {field.name: str(field.type) for field in pq.read_schema(path)})
+```
+
+## Not this, if
+- a column is there and holds only nulls: [blank-texts](blank-texts.md)
+- two data sets lie in one folder on purpose: give each a folder of its own, or name the files of each
+
+## How sure
+Certain of names and types. They are judged from the columns of parquet and arrow files of one numbered series; of JSON
+lines, from the keys that hold a text in every record. Which side is right is taken from the majority. Widths of the
+same kind of number, kinds of strings, and a column that is null throughout are not told: libraries convert these. Files
+whose names differ in more than numbers are not compared, nor are keys of JSON lines that not every record has.
+
+## Seen in
+- https://github.com/huggingface/datasets/pull/6509: why the CastError says which file has other columns
+- https://github.com/deepcs233/Visual-CoT/issues/29: a CastError, because one metadata file has other columns
 """
 
 from __future__ import annotations
@@ -35,7 +57,9 @@ from ...wording.printable import printable, quoted
 from ...wording.text import many
 from ..rule import rule
 
+TEXTS = ("because column names don't match", "All the data files must have the same columns")
 TYPED = ("parquet", "arrow")
+SHORT = 60  # characters
 EVERY = 0.99  # of the records that have a key: then it is one of every record
 # Types that libraries convert into each other without being asked.
 SAME = (
@@ -100,38 +124,42 @@ def _differences(file: DataFile, usual: dict[str, str]) -> list[str]:
     """In words. A column that is null throughout has no type to differ in; records of JSON may have what they like."""
     columns = _columns(file)
     present = _all(file, columns)
-    found = [f"no {printable(name)}" for name in usual if name not in present]
+    found = [f"`{printable(name)}` is missing" for name in usual if name not in present]
     if file.format in TYPED:
-        found += [f"{printable(name)} besides" for name in columns if name not in usual]
+        found += [f"`{printable(name)}` is extra" for name in columns if name not in usual]
     for name, kind in usual.items():
         own = columns.get(name, kind)
         if own != kind and "null" not in (own, kind):
-            found.append(f"{printable(name)} as {printable(own)} instead of {printable(kind)}")
+            found.append(f"`{printable(name)}` is {printable(own)}, not {printable(kind)}")
     return found
 
 
 def _finding(case: Case, odd: Odd, series: int) -> Finding:
     first, count = odd.files[0], len(odd.files)
-    words = ", ".join(_differences(first, odd.usual)[:3])
-    more = f" and {many(count - 1, 'other file')} differ from" if count > 1 else " differs from"
-    elsewhere = f" In {series - 1} other series there are such files, too." if series > 1 else ""
+    has = "has" if count == 1 else f"and {many(count - 1, 'other file')} have"
+    elsewhere = [f"{many(series - 1, 'other series')} {'has' if series == 2 else 'have'} such files, too"]
     return case.finding(
-        cause=f"{base(first.path)}{more} {many(odd.like_it, 'file')} of the same series in the columns: {words}."
-        f"{elsewhere}",
-        seen=list(_seen(odd)),
+        cause=f"{base(first.path)} {has} other columns: {_shortly(_differences(first, odd.usual))}.",
+        seen=[*_seen(odd), *(elsewhere if series > 1 else [])],
         remedy=Remedy(
-            f"Write {listing(odd.files)} again with the columns of the others, or keep "
-            f"{'it' if count == 1 else 'them'} in another folder. `datasets` raises at a "
-            "column that is one too many; where one is missing, it fills in nulls without a word, and so does pyarrow.",
-            [_look(odd)],
+            f"Compare the columns, and write {listing(odd.files)} again with those of the others.", [_look(odd)]
         ),
+        alternatives=[Remedy(f"Keep {'it' if count == 1 else 'them'} in another folder, as another data set.")],
         subject=Subject("file", first.path),
+        symptom=Symptom.BAD_DATA.value,
     )
+
+
+def _shortly(differences: list[str]) -> str:
+    """As many as fit into a line: types may be nested."""
+    kept = [one for one in differences if len(one) <= SHORT][:3] or ["the evidence below has them"]
+    return ", ".join(kept)
 
 
 def _seen(odd: Odd) -> Iterator[str]:
     usual = ", ".join(f"{printable(name)}: {printable(kind)}" for name, kind in list(odd.usual.items())[:12])
-    yield f"{many(odd.like_it, 'file')} of {printable(odd.series.pattern)}: {usual}"
+    have = "has" if odd.like_it == 1 else "have"
+    yield f"{many(odd.like_it, 'file')} of {printable(odd.series.pattern)} {have}: {usual}"
     for file in odd.files[: LINES - 1]:
         yield f"{printable(file.path)}: {', '.join(_differences(file, odd.usual)[:6])}"
     if len(odd.files) >= LINES:

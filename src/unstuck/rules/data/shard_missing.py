@@ -1,21 +1,39 @@
-"""A shard that belongs to the data is not there: one that was named, or one from the middle of a numbered series.
+"""A shard does not exist: one that was named, or one from the middle of a numbered series.
 
-## What it looks at
-Paths and brace ranges that were asked for and lead to no file. Gaps in a numbered series of files (`shard-000000.tar`
-to `shard-000127.tar`), and names that say how many there are (`part-00003-of-00128.parquet`).
+## It means
+The download of one file failed unnoticed, one of many jobs that wrote them died, or a file was moved. A brace range in
+a training's configuration then raises at that file, in the middle of an epoch. A glob simply has one file less, and
+training silently continues without it.
 
-## Why it happens
-A download of one file failed and nobody noticed, a job of many that wrote them died, somebody moved one away. A brace
-range in a training's configuration then raises at that file, in the middle of an epoch; a glob simply has one file
-less, and nothing ever says so.
+## Fix
+Fetch or write the missing files. If they were left out on purpose, list the files that exist:
 
-## What to do
-Fetch or write the missing files. If they were left out on purpose, list the files that are there.
+```python
+# before
+urls = "data/birds-{000000..000127}.tar"
+# after
+urls = sorted(glob.glob("data/birds-*.tar"))
+assert len(urls) == 127, len(urls)
+```
 
-## How sure it is
-Certain that they are not there. That a number in a gap should be there is concluded: it speaks where at most 10 % of
-the numbers between the first and the last are missing, and not of names that are there in another folder. What is
-missing behind the last number is only known where names, a range or a manifest say so.
+## Check it yourself
+```sh
+ls data/birds-*.tar | wc -l
+for number in $(seq -f %06g 0 127); do test -e "data/birds-$number.tar" || echo "missing: $number"; done
+```
+
+## Not this, if
+- the file is there and holds nothing: [empty-file](empty-file.md)
+- a manifest lists the missing file: [manifest-disagrees](manifest-disagrees.md)
+- there are too few shards for all workers or ranks:
+  [wds-fewer-shards-than-workers](wds-fewer-shards-than-workers.md)
+
+## How sure
+Likely: certain that the files are missing, concluded that a number in a gap should exist. It is judged from paths and
+brace ranges that were asked for, from gaps in a numbered series (`shard-000000.tar` to `shard-000127.tar`), and from
+names that say how many there are (`part-00003-of-00128.parquet`). It speaks where at most 10 % of the numbers between
+the first and the last are missing, and not of names that exist in another folder. What is missing after the last number
+is only known where names, a range or a manifest say so.
 """
 
 from __future__ import annotations
@@ -30,6 +48,8 @@ from ...evidence.finding import Certainty, Finding, Remedy, Subject, Symptom
 from ...wording.printable import printable
 from ...wording.text import many
 from ..rule import rule
+
+TEXTS = ("[Errno 2] No such file or directory",)
 
 
 @rule(explains=Symptom.WRONG, certainty=Certainty.LIKELY, needs=("data",))
@@ -46,14 +66,15 @@ def check(case: Case) -> Iterator[Finding]:
 
 
 def _named(case: Case, absent: list[str], there: int) -> Finding:
-    what = "A file that was asked for is" if len(absent) == 1 else f"{len(absent):,} files that were asked for are"
+    more = f" and {many(len(absent) - 1, 'other file')} do" if len(absent) > 1 else " does"
     return case.finding(
-        cause=f"{what} not there: {_first(absent)} ({many(there, 'file')} {'is' if there == 1 else 'are'}). A training "
-        "that names it the same way raises when its turn comes.",
-        seen=_names(absent),
-        remedy=Remedy("Fetch what is missing, or name only what is there."),
+        cause=f"{_first(absent)}{more} not exist: training that names {_them(absent)} raises when "
+        f"{'its' if len(absent) == 1 else 'their'} turn comes.",
+        seen=[*_names(absent), f"{many(there, 'file')} of what was asked for {'exists' if there == 1 else 'exist'}"],
+        remedy=Remedy("Fetch or write what is missing."),
+        alternatives=[Remedy("Name only the files that exist.")],
         subject=Subject("file", absent[0]),
-        symptom=Symptom.CRASHED.value,
+        symptom=Symptom.BAD_DATA.value,
     )
 
 
@@ -62,15 +83,18 @@ def _between(case: Case, holes: list[Gap]) -> Finding:
     there = len(first.series.files)
     are = "is" if len(missing) == 1 else f"and {many(len(missing) - 1, 'other file')} are"
     return case.finding(
-        cause=f"{_first(missing)} {are} missing from a series of {there + len(first.missing):,} files: a glob reads "
-        "the others without a word, a range in a configuration raises.",
+        cause=f"{_first(missing)} {are} missing from a series of {there + len(first.missing):,} files: a glob silently "
+        f"skips {_them(missing)}, a brace range raises.",
         seen=[_span(first), *_names(missing)],
-        remedy=Remedy(
-            "Fetch or write what is missing. If it was left out on purpose, give the training a list of the files that "
-            "are there."
-        ),
+        remedy=Remedy("Fetch or write what is missing."),
+        alternatives=[Remedy("Give the training a list of the files that exist, if the gap is intended.")],
         subject=Subject("file", missing[0]),
+        symptom=Symptom.BAD_DATA.value,
     )
+
+
+def _them(paths: list[str]) -> str:
+    return "it" if len(paths) == 1 else "them"
 
 
 def _first(paths: list[str]) -> str:
@@ -83,5 +107,5 @@ def _span(gap: Gap) -> str:
 
 
 def _names(paths: list[str]) -> list[str]:
-    lines = [f"not there: {printable(one)}" for one in paths[:LINES]]
+    lines = [f"missing: {printable(one)}" for one in paths[:LINES]]
     return lines if len(paths) <= LINES else [*lines, f"and {many(len(paths) - LINES, 'more file')}"]

@@ -1,21 +1,39 @@
-"""One shard of a series is far smaller or larger than all the others, and nothing else is wrong with it.
+"""One shard is far smaller or larger than all others of its series, though nothing else is wrong.
 
-## What it looks at
-Samples and bytes of each file of a numbered series, against the middle of the series and how much the others vary.
+## It means
+A writer was stopped and closed its archive properly, a filter hit one source, only the first lines were converted, or
+two shards ended up in one. Such a file is complete by itself: only its siblings show that something is missing. Workers
+that get it finish early, or late.
 
-## Why it happens
-A writer that was stopped and closed its archive properly, a filter that hit one source, a conversion of the first lines
-only, two shards in one. Such a file is whole by itself: only its siblings show that something is missing. Workers that
-get it are done early, or late.
+## Fix
+Compare the shard with its source, and write it again if it should have been like the others. Count what a writer
+writes, so a short shard fails when it is made:
 
-## What to do
-Compare it with its source, and write it again if it should have been like the others.
+```python
+with wds.TarWriter("birds-000006.tar") as writer:
+    for sample in samples:
+        writer.write(sample)
+assert len(samples) == 100, len(samples)
+```
 
-## How sure it is
-Certain of the numbers; whether it is meant to be so, only you know. It speaks where the others vary little compared
-with the distance, and where at most 5 % of a series are like that. How many bytes a table takes depends on how well it
-can be compressed: of tables only rows are compared. The last of a series may be smaller; what a manifest confirms is
-taken as meant.
+## Check it yourself
+```sh
+ls -lS data/                                  # largest first
+for shard in data/*.tar; do echo "$(tar -tf "$shard" | wc -l) $shard"; done | sort -n | head
+```
+
+## Not this, if
+- the shard is damaged, and its rest is lost: [tar-truncated-silent](tar-truncated-silent.md),
+  [tar-truncated-loud](tar-truncated-loud.md)
+- the shards are fine, and ranks get a different number of them: [uneven-file-assignment](uneven-file-assignment.md)
+- it is the last of its series, which holds the remainder: nothing is wrong then
+
+## How sure
+Possible: the numbers are certain, and whether it is meant to be so, only you know. It is judged from samples and bytes
+of each file of a numbered series, against the median of the series and how much the others vary. It speaks where the
+others vary little compared with the distance, and where at most 5 % of a series are like that. How many bytes a table
+takes depends on how well it can be compressed, so of tables only rows are compared. The last of a series may be
+smaller; what a manifest confirms is taken as meant.
 """
 
 from __future__ import annotations
@@ -98,20 +116,27 @@ def _without_next(series: Series) -> set[str]:
 
 def _finding(case: Case, found: list[Outlier]) -> Finding:
     one, more = found[0], len(found) - 1
-    others = f" (and {many(more, 'other file')} like it)" if more else ""
-    side = "far fewer than" if one.own < one.usual else "far more than"
-    mean = f"{many(len(one.series.files) - 1, 'sibling')}, which have about {_amount(one.usual, one.what)}"
+    like_it = (
+        [f"{many(more, 'other file')} of these series {'is' if more == 1 else 'are'} far off, too"] if more else []
+    )
+    write = f"{the_same(case)} --write-manifest manifest.jsonl"
     return case.finding(
-        cause=f"{base(one.file.path)}{others} has {_amount(one.own, one.what)}, {side} its {mean}, and is whole in "
-        "itself.",
-        seen=[f"{printable(each.file.path)}: {about(each.file)}" for each in found[:LINES]]
-        + [f"the middle of {printable(pattern_of(one.file.path))}: {_amount(one.usual, one.what)}"],
+        cause=f"{base(one.file.path)} has {_amount(one.own, one.what)}, the other shards of its series about "
+        f"{_amount(one.usual, one.what) if one.what == 'byte' else f'{one.usual:,}'}.",
+        seen=[
+            *(f"{printable(each.file.path)}: {about(each.file)}" for each in found[:LINES]),
+            f"median of the {len(one.series.files):,} files of {printable(pattern_of(one.file.path))}: "
+            f"{_amount(one.usual, one.what)}",
+            *like_it,
+        ],
         remedy=Remedy(
-            f"Compare {printable(one.file.path)} with what it was made of, and write it again if it should be like the "
-            "others. If it is meant to be so, a manifest says so for good (--write-manifest, --against).",
-            [f"{the_same(case)} --write-manifest manifest.jsonl"],
+            f"Compare {printable(one.file.path)} with its source, and write it again if it should be like the others."
         ),
+        alternatives=[
+            Remedy("Write a manifest, if it is meant to be so: a check with --against accepts what it says.", [write])
+        ],
         subject=Subject("file", one.file.path),
+        symptom=Symptom.BAD_DATA.value,
     )
 
 

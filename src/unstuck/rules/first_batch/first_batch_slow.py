@@ -1,27 +1,65 @@
-"""The first batch takes long because a buffer, an index or a cache is filled before it; it gets on, and is slow.
+"""The first batch is slow, not hung: a buffer, an index or a cache is filled before it.
 
-## What it looks at
-When the first batch was asked for and when it came, and how long those after it took; starting workers and the first
-step are no part of it. What was read and tokenised until then: documents, tokens, seconds inside the tokenizer and the
-reader, threads; and the buffer, where the loop that fills one is recognised (`while len(buffer) < needed`) or told by
-`unstuck.progress`: have, need, rate, time left. Where it is the dataset's own code: the samples that were loaded, how
-long one of them took, and the lines at which the loading was met.
+## It means
 
-## Why it happens
-A loader that packs tokens gives its first batch only when its buffer holds enough: B * T + 1 tokens (32 * 2,048 + 1 =
-65,537), or a number of documents. Others read all files into an index or a cache when they are asked for the first
-sample. Until then one process computes at full load, the GPU idles, and no step comes. That is normal, and takes long
-with short documents, little data per file, or one thread for all of it.
+A loader that packs tokens yields its first batch only when its buffer holds enough: B * T + 1 tokens (32 * 2,048 + 1 =
+65,537), or a number of documents. Others read all files into an index or a cache before the first sample. Until then
+one process computes at full load, the GPU is idle, and no step is logged. That is normal, but takes long with short
+documents, little data per file, or one thread for all of it.
 
-## What to do
-Wait, if it is nearly full. Faster: more tokenizer threads, documents handed over in batches, larger row groups and
-files, or tokens and indices prepared beforehand. For a test only: a smaller batch, which changes the training.
+## Fix
 
-## How sure it is
-Certain of the seconds. It speaks when the first batch has taken ten seconds or more, which is at least half of all the
-time since it was asked for, and those after it come far faster: what takes as long every time is another rule's, and
-so is a shuffle buffer. While it has not come, it speaks only if something was read, loaded, made or kept in the last
-ten seconds. Time in which the run was ready and other programs had the CPU cores is left out.
+If the buffer is nearly full, wait. To make it faster, tokenise documents in batches:
+
+```python
+ids = [tokenizer.encode(text) for text in texts]  # before: one core, one call per document
+ids = tokenizer.encode_batch(texts)  # after, with tokenizers
+ids = encoding.encode_ordinary_batch(texts, num_threads=8)  # after, with tiktoken
+```
+
+Or tokenise once, before the training, and read tokens from disk:
+
+```python
+numpy.concatenate(ids).astype(numpy.uint16).tofile("train.bin")  # once; uint16 holds a vocabulary up to 65,536
+tokens = numpy.memmap("train.bin", dtype=numpy.uint16, mode="r")  # in the training
+```
+
+If it is reading that takes long, write larger row groups (`pq.write_table(table, path, row_group_size=10_000)`) and
+larger files. For a test only, a smaller batch fills sooner, but changes the training.
+
+## Check it yourself
+
+Look twice, some seconds apart. If the stack is in `encode` or in a read, and the counters grow, it is working. If the
+stack stays at one line of a loop and nothing grows, it is spinning.
+
+```sh
+py-spy dump --pid PID
+grep -E 'rchar|read_bytes' /proc/PID/io   # twice: it grows while something is read
+```
+
+## Not this, if
+
+- no file is read and no token is made at full CPU load: [nanochat-empty-split-spin](nanochat-empty-split-spin.md)
+- the same files are read over and over: [loop-without-batch](loop-without-batch.md)
+- every batch takes as long as the first: [loader-always-slow](loader-always-slow.md)
+- a shuffle buffer is filled before every epoch: [shuffle-buffer-large](shuffle-buffer-large.md)
+- the time goes into starting the workers: [worker-start-slow](worker-start-slow.md)
+- the sampler reads the dataset first: [sampler-reads-data](sampler-reads-data.md)
+
+## How sure
+
+It is judged from when the first batch was requested and when it came, how long later batches took, what was read and
+tokenised until then, and the buffer, where the loop that fills one is recognised (`while len(buffer) < needed`) or the
+training reports it. Starting workers and the first training step are not counted. It is certain of the seconds. It
+speaks when the first batch took ten seconds or more, at least half of the time since it was requested, and later
+batches come at least four times as fast. While it has not come, it speaks only if something was read, loaded, made or
+kept in the last ten seconds. It is silent about a single slow sample and about shuffle buffers. Time in which other
+programs had the CPU cores is left out.
+
+## Seen in
+
+- https://github.com/webdataset/webdataset/issues/267: ten minutes until the first batch of 1,000 large images, then 35
+  s until the second, then rapidly
 """
 
 from __future__ import annotations
@@ -34,14 +72,16 @@ from ...analysis.first_batch import Feeding, First, Warming, advice, filling, fi
 from ...evidence.finding import Certainty, Finding, Remedy, Subject, Symptom
 from ...evidence.loader import Source
 from ...evidence.process import Process
-from ...wording.text import duration, line, many, percent, short, who
+from ...wording.text import duration, many, percent, short
 from ..rule import Level, rule
+from ._tokenizing import BEFOREHAND, in_batches, more_threads, one_by_one
 
-SECONDS = 10.0  # what somebody waits without a word before he begins to wonder
-SHARE = 0.5  # of the time since it was asked for: a long training does not care about its first minute
-FASTER = 4  # times: batches that are not so much faster are no sign of a warm-up
+SECONDS = 10.0  # a silence that people begin to wonder about
+SHARE = 0.5  # of the time since it was requested: in a long training the first minute does not matter
+FASTER = 4  # times: if later batches are not so much faster, it is not a warm-up
 MOST = 0.5  # of the first batch in one kind of call: then that call is what to look at
 SHORT = 100  # tokens: documents below that are short
+MOST_OPTIONS = 4  # the fix and three alternatives
 
 
 @rule(
@@ -59,11 +99,13 @@ def check(case: Case) -> Iterator[Finding]:
         source, warm = _most(first.fed), warming(case, main, first)
         if _is_one_sample(first, warm):
             continue
+        options = list(_options(case, main, first, warm))
         yield case.finding(
             main,
             cause=_cause(main, first, warm),
             seen=list(_seen(case, main, first, warm)),
-            remedy=_remedy(case, main, first, warm),
+            remedy=options[0],
+            alternatives=options[1:MOST_OPTIONS],
             onset_s=first.began,
             where=source.where if source is not None else warm.where,
             subject=_subject(first),
@@ -77,12 +119,12 @@ def _is_slow(first: First) -> bool:
 
 
 def _is_shuffled(first: First) -> bool:
-    """A buffer that samples are drawn from at random has to be full first: that it is filled anew is another rule's."""
-    return any(one.shuffles for load in first.loads for one in load.held_back)
+    """A buffer that samples are drawn from at random has to be full first. That is shuffle-buffer-large."""
+    return any(held.shuffles for load in first.loads for held in load.held_back)
 
 
 def _is_one_sample(first: First, warm: Warming) -> bool:
-    """One sample of many that takes long once is no warm-up: it may be the largest of all."""
+    """One sample of many that takes long once is not a warm-up: it may be the largest of all."""
     if first.loader is None or first.loader.iterable or first.fed.sources or first.fed.progress:
         return False
     return warm.first_sample or warm.longest >= MOST * first.seconds
@@ -90,7 +132,7 @@ def _is_one_sample(first: First, warm: Warming) -> bool:
 
 def _most(fed: Feeding) -> Source | None:
     """The call that most of the time went into."""
-    return max((*fed.tokenizers, *fed.readers), key=lambda one: one.calls.total, default=None)
+    return max((*fed.tokenizers, *fed.readers), key=lambda source: source.calls.total, default=None)
 
 
 def _subject(first: First) -> Subject:
@@ -101,40 +143,51 @@ def _subject(first: First) -> Subject:
 
 
 def _cause(main: Process, first: First, warm: Warming) -> str:
-    whose, what = _whose(main, first), _what(first, warm)
+    what = _what(first, warm)
     if first.came:
-        after = f", those after it {duration(first.later)} each" if first.later is not None else ""
-        return (
-            f"The first batch of {whose} took {duration(first.seconds)} of the {duration(first.of)} since it was "
-            f"asked for{after}{f': {what}' if what else ''}. That is a slow warm-up, no hang."
-        )
-    left = first.fed.left
+        after = f", later ones {duration(first.later)} each" if first.later is not None else ""
+        took = f"the first batch took {duration(first.seconds)}{after}"
+        return f"Slow start, not a hang: {took}{f', {what}' if what else ''}."
     if not main.alive:
-        ended = f"{whose[:1].upper()}{whose[1:]} had been filling its first batch for {duration(first.seconds)}"
-        return f"{ended} when it ended, and got on{f': {what}' if what else ''}."
-    ready = f" It will be ready in about {duration(left)}." if left is not None else ""
-    gets_on = f"has been filling its first batch for {duration(first.seconds)} and gets on"
-    return f"{whose[:1].upper()}{whose[1:]} {gets_on}{f': {what}' if what else ''}.{ready}"
+        loading = f"its first batch was still loading, after {duration(first.seconds)}"
+        return f"The run ended while {loading}: slow, not hung{f', {what}' if what else ''}."
+    buffer, left = first.fed.buffer, first.fed.left
+    if buffer is None:
+        loading = f"the first batch has been loading for {duration(first.seconds)}"
+        return f"Slow start, not a hang: {loading}{f', {what}' if what else ''}."
+    ready = f", ready in about {duration(left)}" if left is not None else ""
+    full = f"{percent(buffer.have / buffer.need)} full"
+    return f"Slow start, not a hang: the loader fills {buffer.name} before the first batch: {full}{ready}."
 
 
-def _whose(main: Process, first: First) -> str:
-    if first.loader is None or first.fed.sources:
-        return who(main)
-    return first.loader.name + ("" if main.rank is None else f" of rank {main.rank}")
+def _spent(first: First) -> tuple[float, float]:
+    """Seconds of the first batch in tokenising, and in reading."""
+    fed = first.fed
+    tokenised, read = (sum(call.calls.total - call.later for call in some) for some in (fed.tokenizers, fed.readers))
+    return tokenised, read
 
 
 def _what(first: First, warm: Warming) -> str:
-    fed, buffer = first.fed, first.fed.buffer
-    if not fed.readers and not fed.tokenizers:
-        if buffer is None or first.came:
-            return words(warm, first)
-        return f"{buffer.name} holds {buffer.have:,} of {buffer.need:,} {buffer.unit}".rstrip()
-    rows = f"{many(fed.rows, 'row')} read" if fed.readers else ""
-    tokens = f"{many(fed.documents, 'document')} made into {many(fed.tokens, 'token')}" if fed.tokenizers else ""
-    return " and ".join(part for part in (rows, tokens) if part)
+    """What most of the time went into."""
+    if _most(first.fed) is None:
+        return words(warm, first)
+    tokenised, read = _spent(first)
+    if tokenised >= MOST * first.seconds:
+        return "mostly tokenising"
+    return "mostly reading" if read >= MOST * first.seconds else ""
 
 
 def _seen(case: Case, main: Process, first: First, warm: Warming) -> Iterator[str]:
+    tokenised, read = _spent(first)
+    most, what = max((tokenised, "tokenising"), (read, "reading"))
+    share = f"; {percent(min(most / first.seconds, 1.0))} of it {what}" if most and first.seconds else ""
+    if first.came:
+        took = f"took {duration(first.seconds)} of the {duration(first.of)} since it was requested"
+        yield f"the first batch {took}{share}"
+    else:
+        yield f"no batch since it was requested {duration(first.seconds)} ago{share}"
+    if first.loader is not None:
+        yield f"loader: {first.loader.name}"
     if first.fed.sources:
         yield so_far(case, main)
     else:
@@ -142,57 +195,45 @@ def _seen(case: Case, main: Process, first: First, warm: Warming) -> Iterator[st
     told = filling(first.fed, came=first.came)
     if told:
         yield told
-    for one in (*first.fed.readers, *first.fed.tokenizers):
-        if one.items or one.files:
-            threads = f", {many(one.threads, 'thread')}" if one.threads is not None else ""
-            yield (
-                f"{one.name} at {line(one.where) or 'a line unknown'}: {many(one.calls.count, 'call')}, "
-                f"{duration(one.calls.total)} in all{threads}"
-            )
+    for source in (*first.fed.readers, *first.fed.tokenizers):
+        if source.items or source.files:
+            threads = f", {many(source.threads, 'thread')}" if source.threads is not None else ""
+            at = f" ({short(source.where)})" if source.where is not None else ""
+            calls = f"{many(source.calls.count, 'call')}, {duration(source.calls.total)} in all"
+            yield f"{source.name}{at}: {calls}{threads}"
 
 
-def _remedy(case: Case, main: Process, first: First, warm: Warming) -> Remedy:
+def _options(case: Case, main: Process, first: First, warm: Warming) -> Iterator[Remedy]:
     host = case.host_of(main)
     cpus = host.cpus if host is not None else 0
-    parts = list(_faster(first, cpus)) if _most(first.fed) is not None else advice(warm, first)
     if not first.came and main.alive:
         left = first.fed.left
-        parts.insert(0, f"Wait: it gets on{f', about {duration(left)} to go' if left is not None else ''}.")
-    buffer = first.fed.buffer
-    if buffer is not None:
-        parts.append(
-            f"For a test only, a smaller batch (less than {buffer.need:,} {buffer.unit or 'items'} in {buffer.name}) "
-            "comes sooner; it changes the training."
-        )
-    return Remedy(" ".join(parts))
+        yield Remedy(f"Wait: the first batch is coming{f', in about {duration(left)}' if left is not None else ''}")
+    yield from _faster(first, cpus) if _most(first.fed) is not None else advice(warm, first)
+    if first.fed.buffer is not None:
+        yield Remedy("For a test only, use a smaller batch: it fills sooner, but changes the training")
 
 
-def _faster(first: First, cpus: int) -> Iterator[str]:
+def _faster(first: First, cpus: int) -> Iterator[Remedy]:
     fed = first.fed
-    tokenised, read = (sum(one.calls.total - one.later for one in some) for some in (fed.tokenizers, fed.readers))
-    one_by_one = [one for one in fed.tokenizers if one.items and one.calls.count >= one.items > 1]
-    few = [one for one in fed.tokenizers if one.threads is not None and one.threads < cpus]
+    tokenised, read = _spent(first)
+    single = [source for source in fed.tokenizers if one_by_one(source)]
+    few = [source for source in fed.tokenizers if source.threads is not None and source.threads < cpus]
     if tokenised >= MOST * first.seconds:
-        yield f"{percent(min(tokenised / first.seconds, 1.0))} of it is tokenising."
+        if single:
+            yield in_batches(single[0], cpus)
         if few:
-            yield f"Give the tokenizer {cpus} threads instead of {few[0].threads}{_how(few[0])}."
-        if one_by_one:
-            yield f"Hand documents over in batches at {short(one_by_one[0].where)}: encode_batch uses all processors."
-        if not few and not one_by_one:
-            yield "It uses the processors there are: tokenise beforehand and read tokens from disk."
+            yield more_threads(few[0], cpus)
+        yield BEFOREHAND
     elif read >= MOST * first.seconds:
-        share = percent(min(read / first.seconds, 1.0))
-        yield f"{share} of it is reading: larger row groups, more data per file, a nearer disk."
+        yield Remedy(
+            "Write the data as larger row groups in larger files, so each read gets more rows",
+            code=["pq.write_table(table, path, row_group_size=10_000)"],
+        )
+        yield Remedy("Read from a disk of this machine, if these files are on network storage")
     else:
-        yield (
-            f"Only {duration(tokenised + read)} of it went into reading and tokenising: look at what the loader's own "
-            "code does between these calls."
+        yield Remedy(
+            f"Profile the loader's own code: reading and tokenising took only {duration(tokenised + read)} of it"
         )
     if fed.per_document is not None and fed.per_document < SHORT and fed.tokens:
-        yield f"Documents are short ({fed.per_document:,.0f} tokens on average): read more of them at a time."
-
-
-def _how(source: Source) -> str:
-    if source.name.startswith("tiktoken"):
-        return f" (num_threads at {short(source.where)})"
-    return " (TOKENIZERS_PARALLELISM or RAYON_NUM_THREADS limit it)"
+        yield Remedy(f"Read more documents at a time: they average only {fed.per_document:,.0f} tokens")

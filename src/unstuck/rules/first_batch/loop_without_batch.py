@@ -1,23 +1,70 @@
-"""A loop of the user's own goes on forever and gives no batch: it reads the same files again and again, or nothing.
+"""A loop in the training's own code runs endlessly and yields no batch.
 
-## What it looks at
-A main process, or a worker that is waited for, whose main thread computes without progress. It is sampled for several
-seconds: which lines of the user's own it meets, which files and folders it begins again, whether it writes, whether
-memory grows. In a recorded run also that no batch and no optimizer step ever came, and for how long nothing moved.
+## It means
 
-## Why it happens
-A data loader that starts over when its data ends never notices that there is none: the list of files is empty, a filter
-drops every document, no row group is assigned to this rank, rejection sampling cannot succeed. `while True` and the
-empty `for` are often in different functions, so no line shows it. A busy CPU looks like work.
+A data loader that starts over when its data ends does not notice when there is nothing: the list of files is empty, a
+filter drops every document, no row group is assigned to this rank, or rejection sampling cannot succeed. `while True`
+and the empty `for` are often in different functions, so no single line shows it. The same files are read again and
+again, or nothing is. A busy CPU core looks like work.
 
-## What to do
-Count what one round over the data yields, and raise an error when it is nothing.
+## Fix
 
-## How sure it is
-Files that are begun again and again with nothing kept of them are told after 10 s. A loop that reads nothing looks like
-a long computation: it has a minute, is told as *waiting*, and stays unnamed while memory grows or the calls vary. From
-outside it speaks only of a generator, a sampler or a DataLoader's fetch: whether a batch ever came from other code is
-not known there, and such a run is *unknown*.
+Count what one round over the data yields, and raise an error when it is nothing:
+
+```python
+def documents(paths):
+    while True:
+        yielded = 0
+        for path in paths:
+            for text in texts(path):
+                if wanted(text):
+                    yielded += 1
+                    yield text
+        if not yielded:
+            raise RuntimeError(f"nothing wanted in {len(paths)} files")
+```
+
+Rejection sampling needs a limit, too:
+
+```python
+for _ in range(1000):
+    crop = draw()
+    if accepted(crop):
+        return crop
+raise RuntimeError("no crop was accepted in 1,000 tries")
+```
+
+## Check it yourself
+
+See where it loops and what the variables hold; twice, some seconds apart. Then see whether files are opened again:
+
+```sh
+py-spy dump --pid PID --locals
+timeout 5 strace -f -e trace=openat -p PID
+```
+
+## Not this, if
+
+- the list it loops over is empty: [nanochat-empty-split-spin](nanochat-empty-split-spin.md)
+- parquet files are opened, but no row group is read: [rank-without-row-groups](rank-without-row-groups.md)
+- rows are read, but all texts are blank: [all-documents-blank](all-documents-blank.md)
+- one sample computes without end, after batches came: [worker-infinite-loop](worker-infinite-loop.md)
+- memory or a token count grows: it is still loading, see [first-batch-slow](first-batch-slow.md)
+
+## How sure
+
+It is judged from a main process, or a worker with a batch due, whose main thread computes without progress: the lines
+of the training's own code that it is sampled at for several seconds, the files it begins again, whether it writes, and
+whether its memory grows. In a recorded run, also from the fact that no batch and no optimizer step ever came. Files
+that are begun again and again with nothing kept of them are reported after 10 s. A loop that reads nothing looks like a
+long computation: it has a minute, is reported as *waiting*, and is not reported while memory grows or the calls vary.
+Without a recording it speaks only about a generator, a sampler or a DataLoader's fetch; other code may have had batches
+before, and that run stays *unknown*.
+
+## Seen in
+
+- https://github.com/karpathy/nanochat/issues/371: training hangs in `next(train_loader)` once the few files are used up
+- https://github.com/karpathy/nanochat/issues/360: the reason: the file index is not reset inside `while True`
 """
 
 from __future__ import annotations
@@ -41,8 +88,9 @@ from ...analysis.standstill import main_stack, recorded, standing
 from ...evidence.finding import Certainty, Finding, Remedy, Subject, Symptom
 from ...evidence.live import Frame, Rounds, Seen, Stack
 from ...evidence.process import Failure
-from ...wording.text import duration, many, percent, said, short, size, who
+from ...wording.text import duration, many, percent, said, short, size
 from ..rule import rule
+from ._naming import subject_of
 
 LINES = 4  # that are told
 FILES = 3
@@ -78,7 +126,7 @@ def check(case: Case) -> Iterator[Finding]:
 
 
 def _before_the_first(case: Case, seen: Seen, stack: Stack) -> bool:
-    """By the recording; without one, something has to wait for what it should give."""
+    """By the recording; without one, something has to wait for what the loop should yield."""
     process = recorded(case, seen)
     return is_awaited(stack) if process is None else not gave_batches(process) and process.optimizer_steps == 0
 
@@ -92,14 +140,18 @@ def _found(case: Case, seen: Seen, frame: Frame, seconds: float) -> Finding:
     assert rounds is not None
     where = place(frame)
     files = begun_again(rounds) if goes_round(rounds) else {}
-    name, spot = who(seen)[:1].upper() + who(seen)[1:], f"{frame.name} ({short(where)})"
-    what = f"loops endlessly in {spot}: it reads {_named(files)} over and over" if files else f"loops in {spot}: it "
-    what += "" if files else "reads nothing, keeps nothing"
+    name = subject_of(seen)
+    if files:
+        cause = f"{name} loops endlessly in `{frame.name}`: it rereads {_named(files)} and yields no batch."
+    else:
+        cause = f"{name} loops in `{frame.name}`, reads and keeps nothing: no batch came in {duration(seconds)}."
+    remedy, instead = _options(case, seen, frame)
     return case.finding(
         seen,
-        cause=f"{name} {what}, and no batch came in {duration(seconds)}.",
-        seen=list(_seen(case, seen, rounds, files)),
-        remedy=Remedy(_advice(case, seen, frame), [f"py-spy dump --pid {seen.pid} --locals"]),
+        cause=cause,
+        seen=list(_seen(case, seen, rounds, files, seconds)),
+        remedy=remedy,
+        alternatives=[instead],
         onset_s=case.stall.since if case.stall is not None else None,
         where=where,
         subject=Subject("file", next(iter(files))) if files else None,
@@ -107,17 +159,27 @@ def _found(case: Case, seen: Seen, frame: Frame, seconds: float) -> Finding:
     )
 
 
-def _advice(case: Case, seen: Seen, frame: Frame) -> str:
-    """Of a loop that something waits for, or one that fills something: what it yields; of any other, what ends it."""
-    stack = main_stack(case, seen.pid)
+def _options(case: Case, seen: Seen, frame: Frame) -> tuple[Remedy, Remedy]:
+    """If something waits for the loop, look at what it yields; else at what should end it."""
+    stack, look = main_stack(case, seen.pid), [f"py-spy dump --pid {seen.pid} --locals"]
     if stack is not None and is_awaited(stack):
         return (
-            f"Count what one round of {frame.name} yields, and raise an error when it is nothing: the list may be "
-            "empty, the filter may drop everything, or nothing is assigned to this rank."
+            Remedy(
+                f"Find why {frame.name} yields nothing: an empty list, a filter that drops everything, "
+                "or no data for this rank",
+                look,
+            ),
+            Remedy(
+                "Raise an error when one round over the data yields nothing",
+                code=["if not yielded:", '    raise RuntimeError("no data")'],
+            ),
         )
     return (
-        f"See what should end the loop in {frame.name}: a flag, a file or a count that never comes. Give the loop a "
-        "time limit, and raise an error when it is over."
+        Remedy(f"Find what should end the loop in {frame.name}: a flag, a file or a count that never comes", look),
+        Remedy(
+            "Give the loop a time limit",
+            code=["if time.monotonic() > deadline:", '    raise TimeoutError("waited too long")'],
+        ),
     )
 
 
@@ -126,18 +188,19 @@ def _named(files: dict[str, int]) -> str:
     return first if len(files) == 1 else f"{first} and {many(len(files) - 1, 'other')}"
 
 
-def _seen(case: Case, seen: Seen, rounds: Rounds, files: dict[str, int]) -> Iterator[str]:
+def _seen(case: Case, seen: Seen, rounds: Rounds, files: dict[str, int], seconds: float) -> Iterator[str]:
+    read = f"read {size(rounds.read)} again" if rounds.read else "read nothing"
+    since = f"no progress for {duration(seconds)}; " if files else ""
+    yield f"{since}in {duration(rounds.seconds)} pid {seen.pid} {read}, wrote nothing, and its memory did not grow"
+    for path, times in list(files.items())[:FILES]:
+        yield f"{path}: begun again at least {many(times, 'time')}"
     met = lines(rounds)
     total = sum(met.values())
     spots = ", ".join(
         f"{short(where)} ({where.function.rpartition('.')[2]}) {percent(count / total)}"
         for where, count in list(met.items())[:LINES]
     )
-    yield f"sampled {total} times in {duration(rounds.seconds)}, it was at {many(len(met), 'line')} of its own: {spots}"
-    for path, times in list(files.items())[:FILES]:
-        yield f"{path} was begun again at least {many(times, 'time')}"
-    read = f"read {size(rounds.read)} again" if rounds.read else "read nothing"
-    yield f"meanwhile it {read}, wrote nothing, and its memory did not grow"
+    yield f"{many(total, 'stack sample')} at {many(len(met), 'line')}: {spots}"
     process = recorded(case, seen)
     if process is not None:
         yield so_far(case, process) if process.sources else "no batch and no optimizer step so far"
@@ -145,7 +208,7 @@ def _seen(case: Case, seen: Seen, rounds: Rounds, files: dict[str, int]) -> Iter
 
 
 def _died(failure: Failure) -> str:
-    """What the loop waits for may have been this thread's to give."""
+    """The loop may wait for what this thread was to deliver."""
     place = user_line(failure)
     at = f" at {short(place)}" if place is not None else ""
-    return f"thread {failure.thread} had ended by {said(failure, 200)}{at}"
+    return f"thread {failure.thread} raised {said(failure, 200)}{at}"

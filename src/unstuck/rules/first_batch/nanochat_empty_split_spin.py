@@ -1,27 +1,69 @@
-"""The loader goes round and round over an empty list of files: it uses a whole core, reads nothing, and gives no batch.
+"""The loader loops endlessly over an empty list: it uses a whole CPU core and yields no batch.
 
-## What it looks at
-The line at which a main process or a worker computes, at two looks: whether it is inside a loop without an end whose
-inner loop goes over something empty, by the program's source and by the value that the name has there. Then what moved
-meanwhile: whether anything was read or written, whether memory grew; in a recorded run, also the documents and tokens.
+## It means
 
-## Why it happens
-A split leaves nothing for training: of all shards the last is held out for validation, and there is only one; a
-pattern that matches no file; a position to resume from that lies behind the last file. Around it stands `while True`,
-so that the data never ends, and it never begins either. From afar it looks like a tokenizer at work: processor at full
-load, GPU idle, no batch.
+A split leaves nothing for training: the last shard is held out for validation, and there is only one; a pattern matches
+no file; or a resume position lies behind the last file. Around it is `while True`: the data never ends, and never
+begins either. It looks like a tokenizer at work: full CPU load, GPU idle, no batch.
 
-## What to do
-Have at least as many files as the split needs, and let the loader fail when its list is empty.
+## Fix
 
-## How sure it is
-Certain where the empty list is seen, and where the inner loop's variable has no value, so that it was never entered.
-Where neither can be had, as over the result of a call, the rule waits for a minute in which nothing was read, nothing
-grew, and no batch ever came.
+Have at least as many files as the split needs, and fail when the list is empty:
+
+```python
+paths = sorted(glob.glob("data/*.parquet"))
+train = paths[:-1]  # empty where there is only one file
+while True:  # before: loops endlessly
+    for path in train:
+        yield from rows(path)
+```
+```python
+train = paths[:-1]
+if not train:  # after
+    raise FileNotFoundError(f"no training files: {len(paths)} in all, the last is for validation")
+while True:
+    for path in train:
+        yield from rows(path)
+```
+
+## Check it yourself
+
+Print the list right before the loop, or look into the running process, at the line and the variables:
+
+```sh
+ls data/*.parquet | wc -l
+py-spy dump --pid PID --locals
+```
+
+## Not this, if
+
+- tokens or memory grow: it is still loading, see [first-batch-slow](first-batch-slow.md)
+- files are opened or read again and again: [loop-without-batch](loop-without-batch.md)
+- only high ranks hang, and parquet files are opened: [rank-without-row-groups](rank-without-row-groups.md)
+- rows are read, but all texts are blank: [all-documents-blank](all-documents-blank.md)
+- one sample computes without end, after batches came: [worker-infinite-loop](worker-infinite-loop.md)
+
+## How sure
+
+It is judged from the line at which a main process or a worker computes, at two moments: whether it is inside an endless
+loop whose inner loop runs over something empty, by the source and by the value of the variable. Also from what changed:
+nothing read or written, no memory growth; in a recorded run, no documents and no tokens. It is certain where the empty
+list is seen, and where the inner loop's variable has no value, because the loop was never entered. Where neither is
+known, as over the result of a call, it waits for a minute in which nothing was read, nothing grew, and no batch ever
+came.
+
+## Seen in
+
+- https://github.com/karpathy/autoresearch/pull/162: an empty list of training shards made a silent infinite loop; now
+  it is asserted
+- https://github.com/karpathy/nanochat/pull/620: with one parquet file `parquet_paths[:-1]` is empty
+- https://github.com/karpathy/nanochat/issues/360: the file index was never reset, so after the last file the inner
+  loop of `while True` never ran again
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from ...analysis.case import Case
@@ -30,10 +72,17 @@ from ...analysis.stacks import SCANNING, doing, place, user_frame
 from ...analysis.standstill import computes, earlier, main_stack, recorded, standing
 from ...evidence.finding import Certainty, Finding, Remedy, Subject, Symptom
 from ...evidence.live import Frame, Seen, Stack
-from ...wording.text import duration, percent, short, who
+from ...wording.text import duration, percent
 from ..rule import Level, rule
 
-EMPTY = ("[]", "()", "{}", "set()", "0")  # as a value is written; else the loop's own variable shows it
+EMPTY = {  # as a value is written; else the loop's own variable shows it
+    "[]": "an empty list",
+    "()": "an empty tuple",
+    "{}": "an empty dict",
+    "set()": "an empty set",
+    "0": "nothing",
+}
+NAME = re.compile(r"[A-Za-z_][\w.]*")  # a variable or an attribute: no call, no slice
 GROWN = 1 << 18  # bytes: what an interpreter may take for itself in a second; a buffer that fills takes more
 A_MINUTE = 60.0  # seconds, where the value is not known: longer than most computations that read nothing
 
@@ -59,7 +108,7 @@ def _spins(seen: Seen) -> bool:
 
 
 def _frame(stack: Stack) -> Frame | None:
-    """The innermost call, if it is the user's own: what computes below it does something. Looking for files is none."""
+    """The innermost call, if it is the user's own: other code below it does real work, except looking for files."""
     calls = stack.calls
     if doing(stack) == SCANNING:
         return user_frame(calls)
@@ -67,7 +116,7 @@ def _frame(stack: Stack) -> Frame | None:
 
 
 def _empty(case: Case, seen: Seen, frame: Frame) -> dict[str, str]:
-    """What is gone over and certainly empty: by its value, or as the loader's dataset has it."""
+    """What the loop runs over and is certainly empty: by its value, or by the loader's dataset."""
     found = {name: value for name, value in frame.loops.items() if value}
     process = recorded(case, seen)
     owner = case.owner_of(process.node, process.pid) if process is not None else None
@@ -90,36 +139,44 @@ def _found(case: Case, seen: Seen, frame: Frame, empty: dict[str, str]) -> Findi
     where = place(frame)
     names = ", ".join(empty or frame.loops)
     subject = next(iter(empty or frame.loops))
-    known = "is empty" if set(empty.values()) <= set(EMPTY) else "gives it nothing"
-    what = f"{names} {known}" if empty else f"{names} seems to be empty"
-    name = who(seen)[:1].upper() + who(seen)[1:]
+    if empty and set(empty.values()) <= set(EMPTY):
+        over = f"{EMPTY[empty[subject]]}: `{names}` is {empty[subject]} in {frame.name}, so"
+    elif empty:
+        over = f"something empty: `{names}` yields nothing in {frame.name}, so"
+    else:
+        over = f"something that seems to be empty: `{names}` in {frame.name};"
+    fails = ["if not " + subject + ":", '    raise FileNotFoundError("no files for this split")']
     return case.finding(
         seen,
-        cause=f"{name} goes round without an end at {short(where)} ({frame.name}): {what}, so that nothing is read and "
-        "no batch ever comes. It is not tokenising.",
-        seen=list(_seen(case, seen, frame, empty)),
+        cause=f"Endless loop over {over} no batch will ever come.",
+        seen=list(_seen(case, seen, empty)),
         remedy=Remedy(
-            f"Give {subject} something to go over: at least two shards where the last one is held out for validation, "
-            f"a pattern that matches, a position to resume from that exists. And let {frame.name} fail otherwise: "
-            f"`assert {subject}, 'no files for this split'` before the loop.",
+            f"Find why {subject} is empty: one shard held out for validation, a pattern without matches, or a resume "
+            "position past the end",
             [f"py-spy dump --pid {seen.pid} --locals"],
         ),
+        alternatives=[
+            Remedy(
+                "Raise an error before the loop when there are no files for this split",
+                code=fails if NAME.fullmatch(subject) else [],
+            )
+        ],
         onset_s=case.stall.since if case.stall is not None else None,
         where=where,
         subject=Subject("variable", subject),
     )
 
 
-def _seen(case: Case, seen: Seen, frame: Frame, empty: dict[str, str]) -> Iterator[str]:
+def _seen(case: Case, seen: Seen, empty: dict[str, str]) -> Iterator[str]:
     for name, value in empty.items():
-        how = f"{name} = {value} in" if value in EMPTY else f"the loop over {name} was never entered in"
-        yield f"{how} {frame.name}, which goes over it again and again"
+        if value not in EMPTY:
+            yield f"the loop over {name} was never entered: its variable has no value"
     share = seen.main_task.cpu / max(seen.looked, 0.1)
     queued = seen.main_task.queued / max(seen.looked, 0.1)
-    waits = f" and waited for one another {percent(queued)}" if queued > 0.05 else ""
+    waits = f", waited {percent(queued)} of the time for one" if queued > 0.05 else ""
     yield (
-        f"in the {duration(seen.looked)} it was looked at, pid {seen.pid} used {percent(share)} of a processor{waits}, "
-        f"read and wrote nothing, and grew by {max(seen.anonymous_grown, 0)} bytes"
+        f"pid {seen.pid} used {percent(share)} of a CPU core over a {duration(seen.looked)} sample{waits}, "
+        f"read and wrote nothing, and its memory grew by {max(seen.anonymous_grown, 0)} bytes"
     )
     process = recorded(case, seen)
     if process is not None:

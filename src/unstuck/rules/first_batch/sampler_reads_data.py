@@ -1,23 +1,73 @@
-"""The sampler reads the dataset in the main process to decide what comes next.
+"""The sampler loads the dataset in the main process to choose the order, before the first batch.
 
-## What it looks at
-How long the main process spent in the sampler for each loader, over all passes; whether a sampler of the user's own has
-the dataset; how much of that time there is for each sample that is loaded; and, where the main process was looked at
-meanwhile, whether the dataset's `__getitem__` was on its stack below the sampler.
+## It means
 
-## Why it happens
-A sampler that sorts by length, fills buckets or balances classes needs to know something of every sample. If it takes
-that from `dataset[index]`, every sample is read and decoded to be thrown away again: in one process, without workers,
-before the first batch, and again in every pass if the sampler does so when it is iterated over.
+A sampler that sorts by length, fills buckets or balances classes needs to know something about every sample. If it
+takes that from `dataset[index]`, every sample is read and decoded just to be thrown away: in one process, without
+workers, before the first batch, and again in every epoch if the sampler does so in its `__iter__`.
 
-## What to do
-Work out lengths, buckets or labels once, keep them in a file or in the dataset, and let the sampler read those.
+## Fix
 
-## How sure it is
-Certain of the seconds. It speaks from three seconds and a fifth of the run on, and only if the dataset was seen being
-read below the sampler, or if the sampler has the dataset and takes a fifth of a millisecond or more for each sample:
-to shuffle, sort or deal out indices costs a hundredth of that. A scan that is done once while the sampler is made is no
-matter of drawing, and is not judged.
+Compute lengths, buckets or labels once, keep them in a file or in the dataset, and let the sampler read those:
+
+```python
+class SimilarLengths(Sampler):  # before
+    def __iter__(self):
+        lengths = [len(self.dataset[i]["audio"]) for i in range(len(self.dataset))]  # decodes every sample
+        return iter(numpy.argsort(lengths).tolist())
+```
+```python
+class SimilarLengths(Sampler):  # after
+    def __init__(self, path):
+        self.lengths = numpy.load(path)
+
+    def __iter__(self):
+        return iter(numpy.argsort(self.lengths).tolist())
+```
+
+Often they are known without decoding: from file sizes, headers, or a column of a table. With transformers' Trainer and
+grouping by length, add a column with the lengths and name it: `TrainingArguments(length_column_name="length")`.
+
+## Check it yourself
+
+Time the sampler alone. A million shuffled indices take about a second:
+
+```python
+import time
+
+began = time.perf_counter()
+indices = list(loader.batch_sampler)
+print(f"{time.perf_counter() - began:.1f} s for {len(indices)} batches")
+```
+
+In a running process, `__getitem__` of the dataset is on the main thread's stack, below `_next_index`:
+
+```sh
+py-spy dump --pid PID
+```
+
+## Not this, if
+
+- the time goes into starting workers: [worker-start-slow](worker-start-slow.md)
+- the dataset itself fills an index or a buffer first: [first-batch-slow](first-batch-slow.md)
+- there are no workers, and loading samples for the batch takes that long: [dataloader-bound](dataloader-bound.md)
+- the dataset is pickled for spawned workers: [spawn-pickle-large-dataset](spawn-pickle-large-dataset.md)
+
+## How sure
+
+It is judged from how long the main process spent in the sampler of each loader; whether a sampler that is not torch's
+own holds the dataset; how much of that time there is for each sample that is loaded; and, where the main process was
+sampled, whether the dataset's `__getitem__` was on its stack below the sampler. It is certain of the seconds. It speaks
+from three seconds and a fifth of the run on, and only if the dataset was seen being read below the sampler, or if the
+sampler holds the dataset and takes a fifth of a millisecond or more for each sample: shuffling, sorting or splitting
+indices takes a hundredth of that. A scan that is done once, when the sampler is made, is not judged.
+
+## Seen in
+
+- https://github.com/huggingface/transformers/issues/10909: `group_by_length` read every sample in a plain loop before
+  the training; since then it can read a length column
+- https://github.com/huggingface/transformers/issues/28069: two hours before the first step over an old NFS server, and
+  no message during that time
 """
 
 from __future__ import annotations
@@ -34,13 +84,13 @@ from ...evidence.finding import Certainty, Finding, Remedy, Subject, Symptom
 from ...evidence.live import Frame, Seen, own_calls
 from ...evidence.loader import Loader, LoaderState
 from ...evidence.process import Process
-from ...wording.text import duration, line, many, percent, short
+from ...wording.text import duration, many, percent, short
 from ..rule import rule
 
-LONG = 3.0  # seconds in the sampler: what is shorter nobody notices
-SHARE = 0.2  # of the run, from its first pass on
+LONG = 3.0  # seconds in the sampler: less is not noticed
+SHARE = 0.2  # of the run, from its first epoch on
 EACH = 200e-6  # seconds for each sample that is loaded: indices alone take a microsecond or two
-MIN_SECONDS = 1.0  # seconds of samples that met it so, where nothing is recorded and `--seconds` was asked for
+MIN_SECONDS = 1.0  # seconds of stack samples with it, where nothing is recorded and `--seconds` was given
 GOING_ON = (LoaderState.STARTING, LoaderState.WAITING)
 
 
@@ -70,10 +120,10 @@ def _met(case: Case) -> Iterator[Finding]:
         where = place(sampler)
         yield case.finding(
             one.main,
-            cause=f"The sampler at {short(where)} reads the dataset in the main process to decide what comes next, and "
-            f"nothing is trained meanwhile.",
+            cause="The sampler loads the dataset in the main process to choose the order, and training waits for it.",
             seen=[_calls(sampler, dataset), one.told],
-            remedy=_remedy("the sampler", where),
+            remedy=_remedy("the sampler"),
+            alternatives=[WITHOUT_DECODING],
             where=where,
         )
 
@@ -92,9 +142,10 @@ def _recorded(case: Case) -> Iterator[Finding]:
             where = _sampler_line(loader, drawn)
             yield case.finding(
                 main,
-                cause=_cause(loader, drawn, ran, where),
+                cause=_cause(loader, drawn, ran),
                 seen=list(_seen(case, main, loader, drawn)),
-                remedy=_remedy(_sampler(loader), where),
+                remedy=_remedy(_sampler(loader)),
+                alternatives=[WITHOUT_DECODING],
                 onset_s=loader.began,
                 where=where,
                 subject=Subject("loader", loader.name),
@@ -130,20 +181,20 @@ def _sampler(loader: Loader) -> str:
     return own[0].rpartition(".")[2] if own else "the sampler"
 
 
-def _cause(loader: Loader, drawn: Drawn, ran: float, where: Place | None) -> str:
+def _cause(loader: Loader, drawn: Drawn, ran: float) -> str:
     so_far = " so far" if drawn.going_on else ""
-    at = f" ({short(where)})" if where is not None else ""
+    name = _sampler(loader)
     return (
-        f"{_sampler(loader)}{at} reads the dataset in the main process to decide what comes next: that took "
-        f"{duration(drawn.seconds)}{so_far}, {percent(drawn.seconds / ran)} of the run, and nothing was trained "
-        f"meanwhile. It is the sampler of {loader.name}."
+        f"{name[:1].upper()}{name[1:]} loads the dataset in the main process to choose the order: "
+        f"{duration(drawn.seconds)}{so_far}, {percent(drawn.seconds / ran)} of the run."
     )
 
 
 def _calls(sampler: Frame, dataset: Frame) -> str:
+    caller = sampler.function.partition(".<locals>")[0]
     return (
-        f"{line(place(dataset))} ({dataset.function}) was called from {line(place(sampler))} ({sampler.function}), "
-        "in the main process, while indices were drawn"
+        f"{dataset.function} ({short(place(dataset))}) was called from {caller} ({short(place(sampler))}) "
+        "while the sampler chose indices"
     )
 
 
@@ -153,24 +204,26 @@ def _seen(case: Case, main: Process, loader: Loader, drawn: Drawn) -> Iterator[s
     drawing = loader.drawing
     if drawing.count:
         yield (
-            f"drawing indices took {duration(drawing.total)} for {many(drawing.count, 'batch')} in "
-            f"{many(loader.passes, 'pass')}, {duration(drawing.longest)} for one of them"
+            f"choosing indices took {duration(drawing.total)} for {many(drawing.count, 'batch')} in "
+            f"{many(loader.passes, 'epoch')}, {duration(drawing.longest)} for one of them; no training during that"
         )
     samples = sum(one.samples for one in fetching(case, main, loader))
     if samples and drawing.count:
         yield f"that is {duration(drawing.total / samples)} for each of the {samples:,} samples that were loaded"
     if loader.first:
         came = (loader.first_at or 0.0) - (loader.began or 0.0)
-        yield f"the first batch came {duration(came)} after the first pass was begun"
+        yield f"the first batch came {duration(came)} after the first epoch began"
+    yield f"loader: {loader.name}"
 
 
-def _remedy(name: str, where: Place | None) -> Remedy:
-    at = f" at {short(where)}" if where is not None else ""
+def _remedy(name: str) -> Remedy:
     return Remedy(
-        f"Give {name} what it needs instead of the dataset: go through the data once, keep the lengths (or buckets, or "
-        f"labels) in a file, and look them up{at}: `lengths = numpy.load('lengths.npy')`. If they can be had without "
-        "decoding, from file sizes, headers or a column of a table, read only those."
+        f"Compute what {name} needs (lengths, buckets, labels) once, save it, and let it read that file",
+        code=['lengths = numpy.load("lengths.npy")'],
     )
+
+
+WITHOUT_DECODING = Remedy("Take lengths from file sizes, headers or a table column, without decoding samples")
 
 
 DRAWS = ("_next_index", "_reset", "_try_put_index")  # of torch's iterators: what they call is the sampler
@@ -179,28 +232,28 @@ READS = ("__getitem__", "__getitems__")
 
 
 class Met(NamedTuple):
-    """A main process that was met so, without a recording."""
+    """A main process that was found in its sampler, without a recording."""
 
     main: Seen
     frames: tuple[Frame, Frame]  # the sampler's, the dataset's
-    seconds: float  # for which its workers have waited for an index, or for which samples met it so
+    seconds: float  # for which its workers have waited for an index, or of stack samples in the sampler
     told: str
 
 
 def met(case: Case) -> Iterator[Met]:
-    """At both looks, while its workers had nothing to do for as long as they are there; or again and again."""
+    """Both times, while its workers had nothing to do since they started; or in many stack samples."""
     for main, stack in mains(case):
         now, then = between(stack.calls), between(own_calls(stack.before))
         idle = [one for one in workers(case, main) if _is_idle(case, one)]
         if now is not None and then is not None and idle and len(idle) == len(workers(case, main)):
             age = min(one.age for one in idle)
-            yield Met(main, now, age, f"its workers are {duration(age)} old, and wait for an index")
+            yield Met(main, now, age, f"its workers were started {duration(age)} ago and wait for indices")
             continue
         mine = [one for one in case.samples or () if one.pid == one.tid == main.pid]
         found = [(one, pair) for one in mine if (pair := between(one.frames)) is not None]
         seconds, looked = sum(one.seconds for one, _ in found), sum(one.seconds for one in mine)
         if found and seconds >= MIN_SHARE * looked:
-            told = f"it was met so for {duration(seconds)} of {duration(looked)} of samples"
+            told = f"the sampler was reading the dataset in {duration(seconds)} of {duration(looked)} of stack samples"
             yield Met(main, found[0][1], seconds, told)
 
 
@@ -210,7 +263,7 @@ def _is_idle(case: Case, worker: Seen) -> bool:
 
 
 def reading_frames(case: Case, main: Process, loader: Loader) -> tuple[Frame, Frame] | None:
-    """The sampler's line and the dataset's, from a look or from one of the watcher's glances."""
+    """The sampler's line and the dataset's, from a live stack or one that the watcher recorded."""
     for frames in _stacks(case, main):
         found = between(frames, loader)
         if found is not None:

@@ -1,27 +1,57 @@
-"""The batches that a dataset's buckets make cannot be divided by the number of ranks, and nobody evens that out.
+"""The bucket batches do not divide over the ranks, so some ranks get one batch more than others.
 
-## What it looks at
-Datasets that sort their files into buckets and make their batches themselves, by the shape of the class (ai-toolkit's
-`setup_buckets` and `batch_indices`, sd-scripts' `make_buckets` and `buckets_indices`, and their forks) or by what
-`unstuck.note("BUCKETS", …)` said: files in every bucket, batches in all, X. Then the number of ranks, Y, how many
-batches each rank has had, and which rank is done while another waits for it.
+## It means
+Each bucket is cut into batches on its own and mostly ends with one that is not full. So the number of batches X
+changes with every picture that is added, and the number of ranks Y rarely divides it. accelerate's `even_batches` and
+torch's DistributedSampler repeat some batches then, which does no harm in training. With `even_batches=False`, or with
+slicing of your own (`batch_indices[rank::world]`, or files that are split before they are sorted), some ranks get one
+batch more: DistributedDataParallel blocks in its backward forever, or crashes when the shorter rank leaves.
 
-## Why it happens
-Every bucket is cut into batches of its own and mostly ends with one that is not full. So X changes with every picture
-that is added, and Y seldom divides it. What happens then depends on who shares the batches out. accelerate's
-`even_batches` and torch's DistributedSampler give some of them out twice, which does no harm in training. With
-`even_batches=False`, and with sharing of one's own (`batch_indices[rank::world]`, or files that are divided before
-they are sorted), some ranks get a batch more than others: DistributedDataParallel waits in its backward for ever, or
-dies when the shorter rank leaves.
+## Fix
+Make X a multiple of Y at the end of the set-up, after shuffling and before ranks take their slice, the same on all
+ranks. Repeat the first batches, so no picture is lost:
 
-## What to do
-Make X a multiple of Y at the end of the set-up, when the list of batches is made: drop the surplus, or repeat some.
-Both must be done before the ranks take their part, and in the same order on all ranks.
+```python
+# before
+random.Random(seed).shuffle(self.batch_indices)
 
-## How sure it is
-Sure where a rank waits with a batch that another never had, and the numbers of the buckets explain it. While the run
-goes on, different lengths of the loaders are a warning. It is silent where batches are given out twice, where
-Y divides X, and inside of `Join`.
+# after
+random.Random(seed).shuffle(self.batch_indices)  # the same seed on every rank
+self.batch_indices += self.batch_indices[: -len(self.batch_indices) % world_size]
+```
+
+or drop the rest:
+
+```python
+del self.batch_indices[len(self.batch_indices) // world_size * world_size :]
+```
+
+With accelerate, remove `even_batches=False`. Where each rank sorts files of its own, sort all files on every rank and
+slice the batches instead.
+
+## Check it yourself
+
+```python
+print(len(dataset.batch_indices), "batches,", dist.get_world_size(), "ranks")
+print("rank", dist.get_rank(), "gets", sum(1 for _ in loader))
+```
+
+The second line has to print the same number on every rank.
+
+## Not this, if
+- no dataset makes batches out of buckets: [ddp-uneven-batches](ddp-uneven-batches.md)
+- accelerate splits a batch sampler: [accelerate-uneven-batch-sampler](accelerate-uneven-batch-sampler.md)
+- ranks read different files and never share a list: [uneven-file-assignment](uneven-file-assignment.md)
+
+## How sure
+Judged from the buckets (ai-toolkit's `setup_buckets` and `batch_indices`, sd-scripts' `make_buckets` and
+`buckets_indices`, their forks by the shape of the class, or `unstuck.note("BUCKETS", …)`), the number of ranks, the
+batches that each rank got, and which rank waits for which. Certain where a rank waits with a batch that another never
+had and the numbers of the buckets explain it. While the run goes on, different lengths of the loaders are a warning.
+Silent where batches are repeated, where Y divides X, and inside `Join`.
+
+## Seen in
+- https://github.com/bghira/SimpleTuner/pull/204: training hung at the end of an epoch until buckets were trimmed
 """
 
 from __future__ import annotations
@@ -36,10 +66,10 @@ from ...evidence.distributed import Prepared
 from ...evidence.finding import Certainty, Finding, Remedy, Subject, Symptom
 from ...evidence.loader import Buckets, Loader
 from ...evidence.process import Process
-from ...wording.text import many, short
+from ...wording.text import many
 from ..rule import Level, rule
 
-SHOWN = 6  # buckets
+SHOWN = 6  # buckets that are named
 
 
 @rule(
@@ -76,12 +106,13 @@ def _explained(found: Dealt, apart: Apart) -> bool:
 def _stuck(case: Case, found: Dealt, apart: Apart) -> Finding:
     one, first = apart.one, apart.first
     died = all(each.stand.death is not None for each in apart.behind)
-    waits = f"waited for it in {first.stand.spot}, and died there" if died else f"waits for it in {first.stand.spot}"
+    remedy, *others = _remedies(found, one)
     return case.finding(
         one.stand,
-        cause=f"{_uneven(found)}. Rank {one.rank} is done after {_had(one)}, rank {first.rank} has more and {waits}.",
-        seen=[*_seen(found, [one, *apart.behind]), *told(apart.stands)],
-        remedy=_remedy(found, one),
+        cause=_deadlock(found, f"rank {first.rank}", f"rank {one.rank}", died),
+        seen=[_had([one, *apart.behind]), *told(apart.stands), *_seen(found)],
+        remedy=remedy,
+        alternatives=others,
         rank=one.rank,
         onset_s=one.newest.ended if one.newest is not None else None,
         where=found.buckets[0].where or one.loader.created,
@@ -90,19 +121,43 @@ def _stuck(case: Case, found: Dealt, apart: Apart) -> Finding:
     )
 
 
-def _had(one: Share) -> str:
-    each = many(one.loader.pass_batches, "batch") if one.loader.pass_batches else "no batch at all"
-    return f"{each} in each of its {one.loader.passes:,} passes" if one.loader.passes > 1 else each
+def _deadlock(found: Dealt, waits: str, lacks: str, died: bool) -> str:
+    what = "Crash" if died else "Deadlock"
+    if found.own:
+        then = "crashed" if died else "waits forever"
+        return f"{what}: each rank makes its own batches ({_each(found)}), so {waits} {then}."
+    waited = "waited" if died else "waits"
+    uneven = f"{many(found.total, 'batch')} do not divide over {found.ranks} ranks"
+    return f"{what}: {uneven}, so {waits} {waited} for a batch that {lacks} lacks."
+
+
+def _each(found: Dealt) -> str:
+    """`5 on rank 0, 4 on rank 1`: the first rank with most and the first with fewest."""
+    ranks = sorted(found.batches, key=lambda rank: (-found.batches[rank], rank))
+    least = min(ranks, key=lambda rank: (found.batches[rank], rank))
+    return f"{found.batches[ranks[0]]:,} on rank {ranks[0]}, {found.batches[least]:,} on rank {least}"
 
 
 def _will_be(case: Case, found: Dealt, shares: list[Share]) -> Finding:
     first = shares[0]
+    cause = (
+        f"Each rank makes its own batches ({_each(found)}), so the ranks will deadlock at the end of the epoch."
+        if found.own
+        else f"{many(found.total, 'batch')} do not divide over {found.ranks} ranks: rank {first.rank} will run out "
+        "first and the rest will deadlock."
+    )
+    lengths = ", ".join(f"{one.loader.length or 0:,} on rank {one.rank}" for one in shares[:4])
+    remedy, *others = _remedies(found, first)
     return case.finding(
         first.stand,
-        cause=f"{_uneven(found)}. Rank {first.rank} will be done after {first.loader.length:,} batches, and the rest "
-        "will wait for it in backward, unless all leave the loop before.",
-        seen=list(_seen(found, shares)),
-        remedy=_remedy(found, first),
+        cause=cause,
+        seen=[
+            f"len(loader): {lengths}; only a loop that stops every rank earlier is safe",
+            *_seen(found),
+            _had(shares),
+        ],
+        remedy=remedy,
+        alternatives=others,
         rank=first.rank,
         where=found.buckets[0].where or first.loader.created,
         subject=Subject("loader", first.loader.name),
@@ -110,58 +165,64 @@ def _will_be(case: Case, found: Dealt, shares: list[Share]) -> Finding:
     )
 
 
-def _uneven(found: Dealt) -> str:
-    if found.own:
-        each = ", ".join(f"{count:,} on rank {rank}" for rank, count in sorted(found.batches.items())[:4])
-        return f"The buckets of each rank make batches of their own, and not equally many ({each})"
-    return (
-        f"{many(found.total, 'batch')} over {found.ranks} ranks leave a remainder of {found.remainder}, and nobody "
-        "evens it out"
-    )
-
-
-def _seen(found: Dealt, shares: list[Share]) -> Iterator[str]:
-    for one in found.buckets[:2]:
-        name = one.dataset.rpartition(".")[2]
-        whose = f"the buckets of {name or 'the dataset'}" + (" (unstuck.note)" if one.told else "")
-        whose = f"on rank {min(found.batches)}, {whose}" if found.cut else whose
-        sizes = ", ".join(f"{bucket}: {count:,}" for bucket, count in list(one.files.items())[:SHOWN])
-        more = f" and {one.count - SHOWN} more" if one.count > SHOWN else ""
-        size = f" of up to {one.batch_size}" if one.batch_size else ""
-        files = f" ({many(one.total_files, 'file')} in {many(one.count, 'bucket')}: {sizes}{more})" if sizes else ""
-        yield f"{whose} make {many(one.batches or 0, 'batch')}{size}{files}"
-        if one.partial:
-            yield f"not full, because a bucket ends there: {many(one.partial, 'batch')}"
-    if not found.own:
-        yield f"{found.total:,} = {found.ranks} * {found.total // found.ranks:,} + {found.remainder}"
+def _had(shares: list[Share]) -> str:
     several = any(one.loader.passes > 1 for one in shares)
     counts = [(one.loader.batches if several else one.loader.pass_batches, one.rank) for one in shares[:4]]
     had = ", ".join(f"{count:,} on rank {rank}" for count, rank in counts)
-    yield f"batches in {'all passes' if several else 'the newest pass'} over {shares[0].loader.name}: {had}"
+    return f"batches from {shares[0].loader.name} {'in all epochs' if several else 'in this epoch'}: {had}"
 
 
-def _remedy(found: Dealt, one: Share) -> Remedy:
+def _seen(found: Dealt) -> Iterator[str]:
+    for buckets in found.buckets[:2]:
+        name = buckets.dataset.rpartition(".")[2] or "the dataset"
+        whose = name + (" (unstuck.note)" if buckets.told else "")
+        whose = f"{whose} on rank {min(found.batches)}" if found.cut else whose
+        sizes = ", ".join(f"{bucket}: {count:,}" for bucket, count in list(buckets.files.items())[:SHOWN])
+        more = f" and {buckets.count - SHOWN} more" if buckets.count > SHOWN else ""
+        size = f" of up to {buckets.batch_size}" if buckets.batch_size else ""
+        of = f"{many(buckets.total_files, 'file')} in {many(buckets.count, 'bucket')}: {sizes}{more}"
+        yield f"{whose}: {many(buckets.batches or 0, 'batch')}{size}{f' ({of})' if sizes else ''}"
+        if buckets.partial:
+            yield f"{many(buckets.partial, 'batch')} not full: a bucket ends there"
+    if not found.own:
+        yield f"{found.total:,} = {found.ranks} ranks × {found.total // found.ranks:,} + {found.remainder}"
+
+
+def _remedies(found: Dealt, one: Share) -> list[Remedy]:
     prepared = next((each for each in one.process.prepared if each.loader == one.loader.number), None)
     ranks, first = found.ranks, found.buckets[0]
     if prepared is not None and _uneven_by_choice(prepared):
-        return Remedy(
-            f"Remove even_batches=False: by default accelerate gives out {many(-found.total % ranks, 'batch')} twice, "
-            f"so that each of the {ranks} ranks gets {-(-found.total // ranks)}."
-        )
+        repeated = many(-found.total % ranks, "batch")
+        return [
+            Remedy(
+                f"Remove even_batches=False: accelerate then repeats {repeated}, and every rank gets the same number."
+            )
+        ]
     whole = found.own or not found.cut  # else the attribute has only the rank's part
     index = f"self.{first.index}" if first.index and whole else "batches"
+    drop = f"del {index}[len({index}) // {ranks} * {ranks} :]"
     if found.own:
-        return Remedy(
-            "Sort all files into buckets on every rank, with the same seed, and share out the batches instead of the "
-            f"files: `del {index}[len({index}) // {ranks} * {ranks}:]`, then `{index} = {index}[rank::{ranks}]`."
+        return [
+            Remedy(
+                "Sort all files into buckets on every rank, with the same seed, and slice the batches instead of the "
+                "files:",
+                code=[drop, f"{index} = {index}[rank::{ranks}]"],
+            )
+        ]
+    more = -found.total % ranks
+    repeat = f"{index} += {index}[: -len({index}) % {ranks}]" if more <= found.total else f"{index} *= {ranks}"
+    remedies = [
+        Remedy(
+            f"Repeat batches up to a multiple of {ranks}, after shuffling with one seed for all ranks, before ranks "
+            "take their slice:",
+            code=[repeat],
         )
-    place = f" ({short(first.where)})" if first.where is not None else ""
-    return Remedy(
-        f"When the list of batches is made{place}, before ranks take their part, make its length a multiple of "
-        f"{ranks}: `del {index}[len({index}) // {ranks} * {ranks}:]` drops {found.remainder}, "
-        f"`{index} += {index}[: -len({index}) % {ranks}]` repeats {-found.total % ranks}. Shuffle before that, with "
-        "the same seed on all ranks."
-    )
+    ]
+    if found.total > ranks:
+        remedies.append(
+            Remedy(f"Drop the remainder at the same place ({many(found.remainder, 'batch')}):", code=[drop])
+        )
+    return remedies
 
 
 def _uneven_by_choice(prepared: Prepared) -> bool:
@@ -197,7 +258,7 @@ class Dealt(NamedTuple):
         return self.total % self.ranks
 
     def explains(self, least: int, most: int, lengths: list[int | None]) -> bool:
-        """Whether that one rank had only `least` batches in a pass and another `most` is what is left over."""
+        """Whether the remainder explains that one rank had only `least` batches in an epoch and another `most`."""
         if self.cut:
             return least in self.batches.values() and least < max(self.batches.values())
         known = [one for one in lengths if one is not None]
@@ -206,7 +267,7 @@ class Dealt(NamedTuple):
 
 
 def buckets_of(process: Process, loader: Loader) -> list[Buckets]:
-    """The newest of each dataset that the loader reads; what was told of a dataset, where it is the only loader."""
+    """The newest of each dataset that the loader reads; what `unstuck.note` said, where it is the only loader."""
     found = [one for one in process.buckets if one.loader == loader.number and not one.told]
     if found:
         newest = max(one.at for one in found)

@@ -1,25 +1,59 @@
-"""Rows of a dataset are read one by one through a list of indices, which takes most of the time of loading.
+"""Rows of a Hugging Face dataset are read through an index mapping, and that dominates loading.
 
-## What it looks at
-Hugging Face datasets that hold a list of indices (`_indices`), as `shuffle`, `select`, `filter`, `sort` and
-`train_test_split` leave it: how long reading rows through it took, inside of the samples of a loader or in the user's
-own loop and `map`, against all of loading, and how much the loop waits for data.
+## It means
+`shuffle`, `select`, `filter`, `sort` and `train_test_split` move no row. They keep the numbers of the rows in their new
+order (`dataset._indices`). A read that was one piece of memory before becomes a look-up and a small piece for every
+row, put together again in the end. Slices of a thousand rows take ten times as long, and more where the rows come from
+a disk. Rows that are asked for one by one come in pieces anyway: there it is the look-up alone.
 
-## Why it happens
-These methods move no row. They keep the numbers of the rows, in the order in which they are to come. A read that was
-one piece of memory before becomes a look-up and a small piece for every single row, put together again in the end:
-slices of a thousand rows take ten times as long, and more where they have to come from a disk. Rows that are asked for
-one by one, as a DataLoader does, come in pieces anyway: there it is the look-up alone.
+## Fix
+Write the rows in their new order once. That makes a copy of the dataset in the cache folder.
 
-## What to do
-Write the rows in their new order once, `dataset = dataset.flatten_indices()`; or leave shuffling to the DataLoader
-(`shuffle=True`), or to `to_iterable_dataset(num_shards=…).shuffle(buffer_size=…)`, which reads in one piece.
+```python
+# before
+dataset = dataset.shuffle(seed=7)
 
-## How sure it is
-The seconds are measured around the reads themselves, without decoding and transforms. It speaks where they are half of
-loading and the loop waits for data, or where they are half of what the main process does, and two seconds. A list of
-indices that costs little, because samples take long for another reason or the loop keeps up, is no finding. Where it
-cannot be known whether a GPU was busy meanwhile, it is only possible.
+# after
+dataset = dataset.shuffle(seed=7).flatten_indices()
+```
+
+Or leave shuffling to the loader, or to a stream, which reads whole pieces:
+
+```python
+loader = DataLoader(dataset, batch_size=32, shuffle=True)  # dataset without .shuffle()
+
+stream = dataset.to_iterable_dataset(num_shards=64).shuffle(seed=7, buffer_size=10_000)
+```
+
+## Check it yourself
+
+```python
+import time
+
+print(dataset._indices is not None)  # True: rows are read through an index
+
+for name, rows in (("index", dataset), ("flat", dataset.flatten_indices())):
+    begin = time.perf_counter()
+    for at in range(0, 20_000, 1000):
+        rows[at : at + 1000]
+    print(name, time.perf_counter() - begin)
+```
+
+## Not this, if
+- decoding or a transform takes the time, not the reading: [dataloader-bound](dataloader-bound.md)
+- a file is opened for each sample: [per-sample-fetch-in-memory](per-sample-fetch-in-memory.md)
+- the storage itself is slow, and `flatten_indices()` changes little: [slow-storage](slow-storage.md)
+
+## How sure
+The seconds are measured around the reads themselves, without decoding and transforms; the fetching of the rows that the
+index points to is part of it, so slow storage shows here, too. It speaks where they are half of loading and the loop
+waits for data, or where they are half of what the main process does, and two seconds. An index that costs little,
+because samples take long for another reason or the loop keeps up, is no finding. Where it cannot be known whether a GPU
+was busy at the same time, the finding is only possible.
+
+## Seen in
+- https://github.com/huggingface/datasets/issues/1755: select and reordering slow everything down
+- https://github.com/huggingface/datasets/issues/5908: sorting after `shard()`, fast again after `flatten_indices()`
 """
 
 from __future__ import annotations
@@ -43,12 +77,12 @@ from ..rule import rule
 READING = "rows through an indices mapping (datasets)"  # as the recording calls it
 ROWS, MAPPING = "rows", "indices mapping"
 DATASET = "datasets.arrow_dataset.Dataset"
-SHARE = 0.5  # of loading: below that, it would remain slow without the list
-SECONDS = 2.0  # in the main process's own code: less is not worth writing a dataset anew
+SHARE = 0.5  # of loading: below that, it would remain slow without the index
+SECONDS = 2.0  # in the main process's own code: less is not worth writing a dataset again
 
 
 class Made(NamedTuple):
-    """The line that left a list of indices."""
+    """The line that left an index mapping."""
 
     method: str
     where: Place | None
@@ -76,15 +110,15 @@ def _of_loader(case: Case, main: Process, loader: Loader) -> Finding | None:
         case,
         main,
         made,
-        f"{name[:1].upper()}{name[1:]} reads its rows one by one through a list of indices{_left(made)}: that takes "
-        f"{percent(share)} of loading, and the loop waits for data {percent(waiting(loader).share)} of the time.",
+        f"Reading rows through {_index(made)} takes {percent(share)} of loading, and the loop waits for data "
+        f"{percent(waiting(loader).share)} of the time.",
         [
-            f"{many(reads.count, 'read')} through the list took {duration(reads.total)} of the {duration(fetched)} of "
-            f"loading, {duration(reads.mean)} each",
-            f"a batch is waited for {duration(loader.waits.mean)} and trained on {duration(loader.bodies.mean)}",
+            f"{name}: {many(reads.count, 'read')} through the index, {duration(reads.mean)} each, "
+            f"{duration(reads.total)} of {duration(fetched)} of loading",
+            f"per step: {duration(loader.waits.mean)} waiting for data, {duration(loader.bodies.mean)} training",
             *gpu.words,
         ],
-        _remedy(made, loader),
+        _remedies(made, loader),
         Subject("loader", name),
         certainty=gpu.certainty,
         lost=share * waiting(loader).share,
@@ -102,11 +136,10 @@ def _of_main(case: Case, main: Process) -> Finding | None:
         case,
         main,
         made,
-        f"The rows that are read at {short(worst.where)} come one by one through a list of indices{_left(made)}: that "
-        f"took {duration(worst.timing.total)}, {percent(min(worst.timing.total / _lasted(worst), 1.0))} of the time "
-        "from the first of these reads to the last.",
-        [f"reads through the list at {short(worst.where)}: {_in_words(worst.timing)}"],
-        _remedy(made, None),
+        f"Reading rows through {_index(made)} at {short(worst.where)} took {duration(worst.timing.total)}, "
+        f"{percent(min(worst.timing.total / _lasted(worst), 1.0))} of the time from first to last read.",
+        [f"reads through the index at {short(worst.where)}: {_in_words(worst.timing)}"],
+        _remedies(made, None),
         Subject("line", short(worst.where)),
         worst.where,
     )
@@ -117,19 +150,19 @@ def _lasted(call: Call) -> float:
 
 
 def _in_words(timing: Timing) -> str:
-    return f"{duration(timing.total)} in all, the longest stretch {duration(timing.longest)}"
+    return f"{duration(timing.total)} in all, the longest {duration(timing.longest)}"
 
 
 def _found(case: Case,
-    main: Process, made: Made | None, cause: str, seen: list[str], remedy: Remedy, subject: Subject,
+    main: Process, made: Made | None, cause: str, seen: list[str], remedies: list[Remedy], subject: Subject,
     where: Place | None = None, certainty: str = "", lost: float | None = None,
 ) -> Finding:  # fmt: skip
-    told = [] if made is None or made.where is None else [f"the list of indices is left by {made.method}"]
     return case.finding(
         main,
         cause=cause,
-        seen=[*seen, *(f"{one} at {made.where.file}:{made.where.line}" for one in told if made and made.where)],
-        remedy=remedy,
+        seen=seen,
+        remedy=remedies[0],
+        alternatives=remedies[1:],
         where=made.where if made is not None and made.where is not None else where,
         subject=subject,
         certainty=certainty,
@@ -144,19 +177,20 @@ def _made(main: Process) -> Made | None:
     return max([*calls, *filters], key=lambda one: one[0])[1] if calls or filters else None
 
 
-def _left(made: Made | None) -> str:
-    if made is None:
-        return ""
-    return f", which {made.method}() has left" + (f" at {short(made.where)}" if made.where is not None else "")
+def _index(made: Made | None) -> str:
+    return f"the {made.method}() index" if made is not None else "an index mapping"
 
 
-def _remedy(made: Made | None, loader: Loader | None) -> Remedy:
-    after = f"after {made.method}() at {short(made.where)}" if made is not None and made.where is not None else "there"
-    text = f"Write the rows in their new order once: `dataset = dataset.flatten_indices()` {after}."
-    if made is None or made.method != "shuffle":
-        return Remedy(text)
-    if loader is None or loader.dataset != DATASET:
-        return Remedy(text)
+def _remedies(made: Made | None, loader: Loader | None) -> list[Remedy]:
+    after = f", right after {made.method}()" if made is not None else ""
+    write = Remedy(
+        f"Write the rows in their new order once{after}; this makes a copy of the dataset in its cache:",
+        code=["dataset = dataset.flatten_indices()"],
+    )
+    if made is None or made.method != "shuffle" or loader is None or loader.dataset != DATASET:
+        return [write]
     if loader.shuffle:
-        return Remedy(f"Leave shuffle() at {short(made.where)} out, the DataLoader shuffles anyway. Or: {text}")
-    return Remedy(f"{text} Or leave shuffling to the loader, {settings(loader, shuffle=True)}, instead of shuffle().")
+        return [Remedy("Remove shuffle(): the DataLoader shuffles anyway."), write]
+    if loader.made_by:
+        return [write, Remedy(f"Remove shuffle() and let the loader do it: {settings(loader, shuffle=True)}.")]
+    return [write, Remedy("Remove shuffle() and let the DataLoader do it:", code=["shuffle=True"])]

@@ -1,25 +1,67 @@
-"""The children of a map(num_proc=…) of datasets wait for locks or threads that only their parent has.
+"""The forked children of map(num_proc=…) are deadlocked at locks or threads of their parent.
 
-## What it looks at
-A process that waits in `map`, `filter` or another call of Hugging Face datasets for its pool of children; the children
-that are in the middle of their share: forked, asleep at a lock without a time limit, without any processor time, and
-without a thread that could wake them; what lies below (OpenMP, a lock of Python's, a native library); and how far the
-call had come.
-
-## Why it happens
+## It means
 The pool is forked from a process that has already done something: torch has computed in parallel, a thread of a logger
-or a client holds a lock, a library has started threads. `fork` copies none of these threads, only the belief that they
-are there. The first parallel operation in a child, or the first time it wants that lock, it waits for ever. The bar
-stays where it is, often at 0 %, and the processors are idle.
+or a client holds a lock, a library has started threads. `fork` copies the state of these locks and pools, but none of
+the threads. The first parallel operation in a child, or the first time it wants that lock, it waits forever. The
+progress bar stays where it is, often at 0 %, and the CPU cores are idle.
 
-## What to do
-Leave `num_proc` away, or keep the children to one thread (`torch.set_num_threads(1)` as the first line of the function,
-or `OMP_NUM_THREADS=1`), or run `map` before models, clients and threads are made.
+## Fix
+Where torch computes in the function, keep each child to one thread:
 
-## How sure it is
-Sure that these children stand: none of their threads could ever wake them. It stays silent while any child of the pool
-computes, reads, writes or sleeps by its own choice (a slow function, a request to a server, a large file being written
-at 99 %), and below five seconds.
+```python
+# before
+def embed(batch):
+    return {"vector": encoder(torch.tensor(batch["pixels"])).numpy()}
+
+
+# after
+def embed(batch):
+    torch.set_num_threads(1)  # no OpenMP threads in a forked child
+    return {"vector": encoder(torch.tensor(batch["pixels"])).numpy()}
+```
+
+or do without children: torch uses all CPU cores by itself. `num_proc=1` still forks, so remove the argument.
+
+```python
+dataset = dataset.map(embed, batched=True, batch_size=256)  # no num_proc
+```
+
+or start with one thread everywhere:
+
+```sh
+OMP_NUM_THREADS=1 python train.py
+```
+
+Where it is a lock: call `map` before models, clients and threads are made, or make what the function needs inside of
+it, once per process.
+
+## Check it yourself
+
+```sh
+pgrep -P PID                      # the children of the training
+py-spy dump --native --pid CHILD  # gomp_… or a lock at the top, in every child
+```
+
+If it runs through without `num_proc`, or with `OMP_NUM_THREADS=1`, it was this.
+
+## Not this, if
+- the bar stays at 99 % and the `cache-*.arrow` file grows: the result is being written; wait
+- a worker of a DataLoader hangs in OpenMP: [fork-after-openmp](fork-after-openmp.md)
+- a worker of a DataLoader hangs at a lock: [fork-inherited-lock](fork-inherited-lock.md)
+- the call waits for a lock file of another process: [hf-filelock](hf-filelock.md)
+
+## How sure
+Judged from the process that waits in `map`, `filter` or another call of Hugging Face datasets for its pool, and from
+the children that are in the middle of their share: forked, asleep at a lock without a timeout, without any CPU time,
+and without a thread that could wake them. Certain that these children are deadlocked. Silent while any child of the
+pool computes, reads, writes or sleeps by its own choice (a slow function, a request to a server, a large file being
+written at 99 %), and below five seconds.
+
+## Seen in
+- https://github.com/huggingface/datasets/issues/5786: `map` with a PyTorch model and several processes hangs
+- https://github.com/huggingface/datasets/issues/7756: `map(num_proc=N)` hangs when it runs during an import
+- https://github.com/huggingface/trl/issues/1964: `dataset_num_proc=2` stops DPOTrainer at `Map`
 """
 
 from __future__ import annotations
@@ -45,16 +87,17 @@ from ...analysis.standstill import (
 from ...evidence.finding import Certainty, Finding, Remedy, Symptom
 from ...evidence.live import Seen, Stack
 from ...evidence.loader import Source
-from ...wording.text import many, short
+from ...wording.text import line, many
 from ..rule import Level, rule
 
+TEXTS = ("Map (num_proc=", "Filter (num_proc=")
 WAITS, WORKS = "iflatmap_unordered", "_write_generator_to_queue"  # of datasets, in the parent and in each child
 PACKAGE = "/datasets/"
 WRAPPER = "wrapper"  # of datasets, around its own methods
 BAR = "tqdm_monitor"
-# Seconds. Less than for other waits: nothing in such a child could end it, and a look from outside wakes it for a
-# moment, so that to somebody who looks again and again it has never stood for long.
-STANDS = 5.0
+# Seconds. Less than for other waits: nothing in such a child could end it, and each look from outside wakes it for a
+# moment, so it never seems to have been blocked for long.
+BLOCKED = 5.0
 
 
 @rule(explains=Symptom.STUCK, certainty=Certainty.CERTAIN, needs=("processes", "stacks"), level=Level.CAUSE)
@@ -71,37 +114,33 @@ def _is(file: str, name: str, wanted: str) -> bool:
 def _judge(case: Case, main: Seen, stack: Stack) -> Iterator[Finding]:
     pool = [(one, seen) for one in children(case, main.pid) if (seen := main_stack(case, one.pid)) is not None]
     jobs = [pair for pair in pool if any(_is(frame.file, frame.name, WORKS) for frame in pair[1].calls)]
-    stand = [pair for pair in jobs if _stands(case, *pair)]
-    if stand and len(stand) == len(jobs):
-        yield _found(case, main, stack, culprit(case, *stand[0]), len(jobs))
+    blocked = [pair for pair in jobs if _is_blocked(case, *pair)]
+    if blocked and len(blocked) == len(jobs):
+        yield _found(case, main, stack, culprit(case, *blocked[0]), len(jobs))
 
 
-def _stands(case: Case, seen: Seen, stack: Stack) -> bool:
+def _is_blocked(case: Case, seen: Seen, stack: Stack) -> bool:
     """Nothing of it moves, and none of its threads could end its wait."""
     task = seen.main_task
     waits = seen.forked and in_futex(task) and not task.limited
     still = idles(task, seen.looked) and idles(seen, seen.looked)
-    return waits and still and nobody_else(case, seen) and standing(case, seen, stack) >= STANDS
+    return waits and still and nobody_else(case, seen) and standing(case, seen, stack) >= BLOCKED
 
 
 def _found(case: Case, main: Seen, stack: Stack, one: Culprit, count: int) -> Finding:
     source = _source(case, main)
-    line = user_frame(stack.calls)
-    at = f" at {short(place(line))}" if line is not None else ""
+    name = _name(stack, source)
+    threads = f"num_proc={source.threads}" if source is not None and source.threads else "num_proc=…"
+    children = "its last child waits" if count == 1 else f"{'both' if count == 2 else f'all {count}'} children wait"
+    remedy, *others = _remedies(case, one, name)
     return found(
         one,
-        f"{_call(stack, source)}{at} stands still: {_who(one.seen, count)}{one.spot} {_for_what(case, one)}.",
-        list(_seen(case, one, source)),
-        _remedy(case, one),
+        f"{name}({threads}) is deadlocked: {children} {_for_what(one)}.",
+        list(_seen(case, stack, one, source)),
+        remedy,
         case,
+        alternatives=others,
     )
-
-
-def _who(seen: Seen, count: int) -> str:
-    if count == 1:
-        return f"the child that is still at work (pid {seen.pid}) waits for ever"
-    every = "both children" if count == 2 else f"all {count} children"
-    return f"{every} of its pool wait for ever, the first (pid {seen.pid})"
 
 
 def _source(case: Case, main: Seen) -> Source | None:
@@ -110,31 +149,24 @@ def _source(case: Case, main: Seen) -> Source | None:
     return next((one for one in reversed(going_on) if one.since is not None), None)
 
 
-def _call(stack: Stack, source: Source | None) -> str:
-    """The function of datasets that the user called, with what is known of it."""
+def _name(stack: Stack, source: Source | None) -> str:
+    """The function of datasets that the user called."""
     own = [frame.name for frame in stack.calls if PACKAGE in frame.file and frame.name != WRAPPER]
-    name = source.name.rpartition(".")[2] if source is not None else own[-1]
-    told = f"num_proc={source.threads}" if source is not None and source.threads else "num_proc=…"
-    return f"{name}({told})"
+    return source.name.rpartition(".")[2] if source is not None else own[-1]
 
 
-def _for_what(case: Case, one: Culprit) -> str:
+def _for_what(one: Culprit) -> str:
     if in_thread_pool(one.stack) is not None:
-        return (
-            "in OpenMP for threads that exist only in its parent: it was forked after the parent had computed in "
-            "parallel"
-        )
+        return "in OpenMP for threads that fork did not copy"
     if is_python_lock(one.stack):
-        threads = _holders(case, one.seen)
-        holder = f"perhaps {threads[0]}" if threads else "which does not exist in it"
         if _awaits(one.stack):
-            return f"for what another thread was to do, {holder}: threads are not forked"
-        return f"for a lock that was held when it was forked, by another thread of its parent, {holder}"
-    return f"for a lock inside {_library(one.stack)} that was held when it was forked"
+            return "for a thread that fork did not copy"
+        return "for a lock that another thread held at the fork"
+    return f"for a lock inside {_library(one.stack)} that was held at the fork"
 
 
 def _awaits(stack: Stack) -> bool:
-    """An event, a condition or a Future, and not a lock that somebody holds."""
+    """An event, a condition or a Future, and not a lock that is held."""
     return any(frame.name == "wait" and frame.file.endswith("threading.py") for frame in stack.calls)
 
 
@@ -143,17 +175,20 @@ def _library(stack: Stack) -> str:
     return next((name for name in named if not name.startswith(("libc.", "libc-", "libpthread", "ld-"))), "a library")
 
 
-def _seen(case: Case, one: Culprit, source: Source | None) -> Iterator[str]:
+def _seen(case: Case, stack: Stack, one: Culprit, source: Source | None) -> Iterator[str]:
     yield state(one)
     yield calls(one)
     pool = in_thread_pool(one.stack)
     if pool is not None:
-        yield f"below that it is in {pool.file.rpartition('/')[2]}, and the process has {_threads(one.seen)}"
+        yield f"below that: {pool.file.rpartition('/')[2]}, in a process with {many(len(one.seen.tasks), 'thread')}"
+    called = place(user_frame(stack.calls))
+    if called is not None:
+        yield f"called at {line(called)}"
     if source is not None:
-        yield f"{many(source.items, 'example')} had come out of it so far, by its progress bar"
+        yield f"{many(source.items, 'example')} done so far, by the progress bar"
     threads = _holders(case, one.seen)
     if threads:
-        yield f"its parent (pid {one.seen.parent}) has other threads: {', '.join(threads)}"
+        yield f"other threads of the parent (pid {one.seen.parent}): {', '.join(threads)}"
 
 
 def _holders(case: Case, seen: Seen) -> list[str]:
@@ -161,21 +196,20 @@ def _holders(case: Case, seen: Seen) -> list[str]:
     return sorted(other_threads(case, seen), key=lambda name: name.startswith(BAR))
 
 
-def _threads(seen: Seen) -> str:
-    return many(len(seen.tasks), "thread")
-
-
-def _remedy(case: Case, one: Culprit) -> Remedy:
+def _remedies(case: Case, one: Culprit, name: str) -> list[Remedy]:
     function = one.where.function.rpartition(".")[2] if one.where is not None else "the function"
     if in_thread_pool(one.stack) is not None:
-        return Remedy(
-            "Leave num_proc away, with batched=True: torch then uses all processors itself. Or keep every child to one "
-            f"thread: `torch.set_num_threads(1)` as the first line of {function}, or OMP_NUM_THREADS=1 in the "
-            "environment."
-        )
-    threads = [name for name in _holders(case, one.seen) if not name.startswith(BAR)]
+        return [
+            Remedy(
+                f"Keep each child to one thread, as the first line of {function}:", code=["torch.set_num_threads(1)"]
+            ),
+            Remedy("Remove num_proc, and pass batched=True: torch then uses all CPU cores by itself."),
+            Remedy("Start the training with one OpenMP thread:", commands=["export OMP_NUM_THREADS=1"]),
+        ]
+    threads = [thread for thread in _holders(case, one.seen) if not thread.startswith(BAR)]
     later = f"before {threads[0]} is started" if threads else "before models, clients and threads are made"
-    return Remedy(
-        f"Leave num_proc away, or call it {later}; or make what {function} needs inside of it, once per process, "
-        "instead of taking it over from the parent."
-    )
+    return [
+        Remedy(f"Call {name}() {later}: fork copies held locks, but not the threads that would release them."),
+        Remedy(f"Make what {function} needs inside of it, once per process, instead of inheriting it."),
+        Remedy("Remove num_proc."),
+    ]

@@ -1,25 +1,65 @@
-"""Shards or files could not be opened or decoded, somebody caught the error, and training goes on without them.
+"""Shards or files are unreadable, the error is caught, and training silently goes on without them.
 
-## What it looks at
-Errors that a handler of webdataset's was asked about: shards that could not be opened, samples that could not be
-decoded or mapped. And exceptions that left a function which reads files (`numpy.load`, `torch.load`, Pillow, tarfile,
-gzip, pyarrow.parquet) while a sample was loaded, and after which the process went on: the dataset's own code has
-caught them.
-
-## Why it happens
+## It means
 A missing, empty or damaged file should not end a long run, so loaders catch the error, log one line, and go on: with
-the next file, or with a sample they had before. The loss does not show: the loss curve looks normal, lengths agree, and
-the same damage is met again in every epoch. Where many are affected, training sees another dataset than it was given.
+the next file, or with a sample they had before. The loss of data does not show: the curve looks normal, lengths agree,
+and the same damage is met again in every epoch. Where many files are affected, training sees another dataset than it
+was given.
 
-## What to do
-Look at the files named, mend or fetch them again, or take them off the list, so that it is known what is trained on. In
-the loader, count what is left out or replaced, and raise above a limit.
+## Fix
+Look at the files named, fetch or write them again, or remove them from the list. In the loader, count what is skipped
+or replaced, and raise above a limit:
 
-## How sure it is
-Certain of each error, and that the process went on. What took the place of the lost samples is only known for
-webdataset, which leaves them out. A file that could be read later on does not count; neither does one that a loader
-looked for and did not find. Files of one sample each, and samples that fail to decode, are left alone below 5 %: to
-leave out a few is a decision. One file that holds many samples is told, up to a thousand files.
+```python
+# before
+for file in self.files:
+    try:
+        yield from np.load(file)["cells"]
+    except (OSError, ValueError, zipfile.BadZipFile) as error:
+        log.error("Error reading %s: %s", file, error)
+
+# after
+lost = 0
+for file in self.files:
+    try:
+        yield from np.load(file)["cells"]
+    except (OSError, ValueError, zipfile.BadZipFile) as error:
+        lost += 1
+        log.error("Error reading %s: %s (%d so far)", file, error, lost)
+        if lost > 5:
+            raise RuntimeError(f"{lost} files are unreadable") from error
+```
+
+With webdataset, use a handler that counts instead of `wds.warn_and_continue`. Each worker counts for itself.
+
+## Check it yourself
+
+```python
+for file in sorted(folder.glob("*.npz")):
+    try:
+        np.load(file)["cells"]
+    except Exception as error:
+        print(file, repr(error))
+```
+
+## Not this, if
+- a shard opens but breaks off in the middle: [handler-drops-shard-rest](handler-drops-shard-rest.md)
+- the error was not caught and ended the run: [worker-python-exception](worker-python-exception.md)
+- an image of one sample is broken: [corrupt-image-sample](corrupt-image-sample.md)
+- files are missing from a series, and nothing was raised: [shard-missing](shard-missing.md)
+
+## How sure
+Judged from errors that a handler of webdataset's was asked about (shards that could not be opened, samples that could
+not be decoded or mapped), and from exceptions that left a function which reads files (`numpy.load`, `torch.load`,
+Pillow, tarfile, gzip, pyarrow.parquet) while a sample was loaded, after which the process went on. Certain of each
+error, and that the process went on. What replaced the lost samples is only known for webdataset, which skips them. A
+file that could be read later does not count; neither does one that a loader looked for and did not find. Files of one
+sample each, and samples that fail to decode, are left alone below 5 %: to skip a few is a decision. One file that holds
+many samples is reported, up to a thousand files.
+
+## Seen in
+- https://github.com/pytorch/pytorch/issues/1137: damaged images are skipped in the dataset, and what to return instead
+- https://github.com/webdataset/webdataset/issues/291: a handler to skip samples that do not decode
 """
 
 from __future__ import annotations
@@ -32,11 +72,12 @@ from ...analysis.shards import READERS, Met, Trouble, by_path, of_list, same, sw
 from ...evidence.finding import Certainty, Finding, Remedy, Subject, Symptom
 from ...evidence.process import Process
 from ...wording.printable import quoted
-from ...wording.text import duration, line, many, percent, short, who
+from ...wording.text import duration, line, many, percent, who
 from ..rule import Level, rule
 
-SHARDS = 0.001  # of the list: who reads thousands and tells a handler to go on has decided so
-SAMPLES = 0.05  # of what was read: a few bad samples are part of most datasets, and to leave them out is a decision
+TEXTS = ("File is not a zip file", "No data left in file")
+SHARDS = 0.001  # of the list: to skip one in thousands is what the handler is there for
+SAMPLES = 0.05  # of what was read: a few bad samples are part of most datasets, and to skip them is a decision
 MANY = 4  # samples for each file that is read: it holds more than one
 SHOWN = 4
 SLEPT = 1.0  # seconds of sleeping in handlers that are worth a line
@@ -133,12 +174,14 @@ def _enough(case: Case, met: list[Met], what: str, counts: tuple[int, int], leas
 
 def _finding(case: Case, loss: Loss) -> Finding:
     first = loss.met[0]
-    then = f"; {loss.came_of_it.text}" if loss.came_of_it is not None else ""
+    then = f": {loss.came_of_it.text}" if loss.came_of_it is not None else ""
+    remedy, *others = _remedies(loss)
     return case.finding(
         first.process,
         cause=f"{_cause(loss)}{then}.",
         seen=list(_seen(loss)),
-        remedy=_remedy(loss),
+        remedy=remedy,
+        alternatives=others,
         onset_s=first.error.at,
         where=first.shards.where or (first.loader.created if first.loader is not None else None),
         subject=Subject("shard" if loss.what == "shard" else "file", first.error.path or loader_of(first)),
@@ -153,30 +196,25 @@ def loader_of(one: Met) -> str:
 def _cause(loss: Loss) -> str:
     first = loss.met[0]
     error = first.error
-    part = f"{loss.number:,} of {many(loss.among, loss.what)} ({percent(loss.number / max(loss.among, 1))})"
-    words = f"{error.type}: {error.message.strip().splitlines()[0]}"[:160] if error.message.strip() else error.type
+    name, single = error.path.rpartition("/")[2], len(by_path(loss.met)) == 1
     if loss.what == "shard":
-        name = error.path.rpartition("/")[2]
-        if error.list_lost:
+        if error.list_lost and loss.came_of_it is None:
             own = first.shards.mine or loss.among
             left = max(own - first.shards.finished // max(first.shards.passes, 1), 1)
-            return (
-                f"{name} could not be opened ({words}), and {error.handler} ended the reading there: {left:,} of the "
-                f"{many(own, 'shard')} of {who(first.process)} are left unread, in every epoch"
-            )
-        return f"{part} could not be opened, {name} first ({words}), and {error.handler} went on without {_them(loss)}"
+            return f"{name} could not be opened and {error.handler} stops there: {left:,} of {own:,} shards stay unread"
+        which = name if single else f"{loss.number:,} of {many(loss.among, 'shard')}"
+        return f"{which} could not be opened and {error.handler} skips {_them(loss)}"
     if loss.what == "sample":
-        return f"{part} failed in {error.stage} ({words}), and {error.handler} went on without {_them(loss)}"
-    place = f" ({short(first.shards.where)})" if is_users(first.shards.where) else ""
-    name = _name(first)
-    files = len(by_path(loss.met))
-    share = f"{loss.number:,} of {loss.among:,} calls of {name}{place} failed ({percent(loss.number / loss.among)})"
-    if loss.number == loss.among:  # how often it went well was not counted
-        share = f"Reading with {name}{place} failed {many(loss.number, 'time')}"
-    about = f"for {error.path.rpartition('/')[2]}" if files == 1 else f"for {files} files or more"
+        part = f"{loss.number:,} of {many(loss.among, 'sample')}"
+        return f"{part} failed in {error.stage} and {error.handler} skips {_them(loss)}"
+    broken = f"{name} is unreadable" if single else f"{len(by_path(loss.met))} files or more are unreadable"
     replaced = first.loader is not None and not first.loader.iterable
-    instead = "other samples stand in for theirs" if replaced else "their samples are left out, or others repeated"
-    return f"{share}, {about} ({words}); the dataset caught the error and went on: {instead}"
+    instead = (
+        f"uses other samples instead of {'its' if single else 'theirs'}"
+        if replaced
+        else f"goes on without {_them(loss)}"
+    )
+    return f"{broken} ({error.type}) and the dataset silently {instead}"
 
 
 def _name(one: Met) -> str:
@@ -193,32 +231,38 @@ def _seen(loss: Loss) -> Iterator[str]:
     for path, own in list(by_path(loss.met).items())[:SHOWN]:
         error = own[0].error
         key = f", sample {error.key}" if error.key else ""
-        times = f"; met {len(own)} times" if len(own) > 1 else ""
+        times = f", {len(own)} times" if len(own) > 1 else ""
         yield f"{path or 'a file without a name'}{key}: {error.type}: {error.message[:160]}{times}"
     first = loss.met[0]
+    share = f"{loss.number:,} of {loss.among:,} ({percent(loss.number / max(loss.among, 1))})"
     if first.shards.library == READERS:
-        yield f"raised in {_name(first)}, called at {line(first.shards.where)}; {who(first.process)} went on"
+        place = f" at {line(first.shards.where)}" if is_users(first.shards.where) else ""
+        # Where all failed, it was not counted how often it went well.
+        failed = many(loss.number, "time") if loss.number == loss.among else f"in {share} calls"
+        yield f"{_name(first)}{place} failed {failed}; {who(first.process)} caught the error and went on"
     else:
-        yield f"handler={first.error.handler}; {who(first.process)} met it first"
+        yield f"{share} {loss.what}s failed; handler={first.error.handler}, first error in {who(first.process)}"
     slept = sum(one.error.slept for one in loss.met)
     if slept >= SLEPT:
-        yield f"handlers took {duration(slept)} over these errors, during which nothing was loaded"
+        yield f"nothing was loaded for {duration(slept)}, while handlers slept over these errors"
 
 
-def _remedy(loss: Loss) -> Remedy:
+def _remedies(loss: Loss) -> list[Remedy]:
     first = loss.met[0]
-    paths = [one for one in by_path(loss.met) if one.startswith("/")][:SHOWN]
-    files = "this file" if len(by_path(loss.met)) == 1 else f"these {loss.what}s"
+    paths = [path for path in by_path(loss.met) if path.startswith("/")][:SHOWN]
+    commands = [f"ls -l {quoted(path)}" for path in paths]
+    end = ":" if commands else "."
     if loss.what == "sample":
-        text = (
-            f"Look at the samples named: {percent(loss.number / loss.among)} is more than bad luck, most often a "
-            "decoder that does not fit the data. Mend the function or the data; a handler of your own that counts and "
-            f"raises above a limit, instead of {first.error.handler}, keeps this from going unnoticed."
-        )
-    else:
-        text = (
-            f"Fetch or write {files} again, or take {_them(loss)} off the list. Then count in the "
-            f"{'handler' if first.error.handler else 'except block'} what is left out or replaced, and raise above a "
-            "limit: a run must say what it was not trained on."
-        )
-    return Remedy(text, [f"ls -l {quoted(one)}" for one in paths])
+        share = percent(loss.number / max(loss.among, 1))
+        return [
+            Remedy(
+                f"Check the decoder against these files: {share} of the samples is more than bad luck{end}", commands
+            ),
+            Remedy(f"Replace {first.error.handler} by a handler that counts the errors and raises above a limit."),
+        ]
+    files = f"this {loss.what}" if len(by_path(loss.met)) == 1 else f"these {loss.what}s"
+    place = "handler" if first.error.handler else "except block"
+    return [
+        Remedy(f"Fetch or write {files} again, or remove {_them(loss)} from the list{end}", commands),
+        Remedy(f"Count in the {place} what is skipped or replaced, and raise above a limit."),
+    ]

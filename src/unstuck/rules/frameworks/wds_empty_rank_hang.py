@@ -1,24 +1,59 @@
-"""A rank got no shard of the WebDataset, so it has no batch, and the others wait for it in their first step.
+"""A rank got no shard of the WebDataset, so the other ranks wait for it in their first step.
 
-## What it looks at
-How webdataset shared its shards out: how many there are, how many were left for each rank and its workers. And what
-became of it: a rank whose pass over the loader brought not a single batch, while others wait in a collective with the
-batch that it never had, or died there; or a rank that fell over its own empty loop.
-
-## Why it happens
+## It means
 `nodesplitter=wds.split_by_node` gives rank r of R every R-th shard. With fewer shards than ranks, the last ranks get
-nothing. By default that is an error at the first sample; `empty_check=False`, or a pipeline put together by hand, lets
-such a rank go through its empty loop at once, to a barrier or to the end of the script. It is met most often in
-validation, which has few shards.
+none. By default that is an error at the first sample; with `empty_check=False`, or in a pipeline put together by hand,
+such a rank skips its empty loop at once, to a barrier or to the end of the script. It is met most often in validation,
+which has few shards.
 
-## What to do
-More and smaller shards than ranks times workers; or `resampled=True, nodesplitter=None` with `.with_epoch(n)`: every
-rank draws shards at random, and all have epochs of the same length. A small validation set may be read by all ranks,
-`nodesplitter=None`, or by rank 0 alone, outside of DDP.
+## Fix
+Write more and smaller shards, at least ranks times workers, best a multiple of it:
 
-## How sure it is
-Sure where no process of that rank was given a shard and its pass ended with no batch while another rank has one. A rank
-that had shards and lost them to read errors, or has merely fewer than others, is not called so.
+```python
+with wds.ShardWriter("data/train-%06d.tar", maxcount=1000) as writer:
+    for sample in samples:
+        writer.write(sample)
+```
+
+Or let every rank draw shards at random; all then have epochs of the same length. `with_epoch(n)` on the dataset counts
+in each worker, so an epoch of a rank is n × num_workers; on a `wds.WebLoader` it counts the batches of the rank.
+
+```python
+# before
+dataset = wds.WebDataset(urls, nodesplitter=wds.split_by_node, empty_check=False)
+
+# after
+dataset = wds.WebDataset(urls, resampled=True, nodesplitter=None)
+loader = wds.WebLoader(dataset.decode().to_tuple("npy"), batch_size=32, num_workers=4).with_epoch(1000)
+```
+
+A small validation set may be read by all ranks (`nodesplitter=None`), or by rank 0 alone, outside of DDP. Keep
+`empty_check` on: it turns this hang into an error.
+
+## Check it yourself
+
+```python
+from braceexpand import braceexpand  # webdataset installs it
+
+shards = len(list(braceexpand("data/train-{000000..000007}.tar")))
+print(shards, "shards for", world_size * max(num_workers, 1), "processes")
+```
+
+## Not this, if
+- the run ended with "No samples found in dataset": [wds-fewer-shards-than-workers](wds-fewer-shards-than-workers.md)
+- every rank has shards, but not equally many samples: [ddp-uneven-batches](ddp-uneven-batches.md)
+- the shards of the rank could not be read: [shard-read-errors](shard-read-errors.md)
+
+## How sure
+Judged from how webdataset split its shards (how many there are, how many each rank and its workers got), and from what
+came of it: a rank whose epoch has not a single batch, while others wait in a collective with the batch that it never
+had, or crashed there; or a rank that raised after its own empty loop. Certain where no process of that rank was given a
+shard and its epoch ended with no batch while another rank has one. A rank that had shards and lost them to read errors,
+or has merely fewer than others, is not reported here.
+
+## Seen in
+- https://github.com/webdataset/webdataset/issues/188: DDP hangs with one shard file, and with too many workers
+- https://github.com/webdataset/webdataset/issues/68: validation with one shard on 4 GPUs never starts
 """
 
 from __future__ import annotations
@@ -34,7 +69,7 @@ from ...analysis.shares import Apart, uneven
 from ...evidence.finding import Certainty, Finding, Remedy, Subject, Symptom
 from ...evidence.loader import Loader, Shards
 from ...evidence.process import Process
-from ...wording.text import line, many, said, short
+from ...wording.text import many, said
 from ..rule import Level, rule
 
 
@@ -68,7 +103,7 @@ def check(case: Case) -> Iterator[Finding]:
 
 
 def _empty(case: Case) -> list[Empty]:
-    """Ranks with a loader that brought nothing, and of which no process has a shard."""
+    """Ranks with a loader that yielded nothing, and of which no process has a shard."""
     found = []
     for main in case.ranks:
         for loader in main.loaders:
@@ -84,7 +119,7 @@ def _all_left_out(one: Shards) -> bool:
 
 
 def _lists(case: Case, main: Process, loader: Loader) -> list[Shards]:
-    """What those that load for it go through; without workers that is the rank itself, which may load for others."""
+    """The lists that its workers read; without workers, the rank itself reads, maybe for other loaders, too."""
     if loader.num_workers:
         crew = next(reversed(crews(case, main, loader)), [])
         return [shards for one in crew if (shards := newest(one)) is not None]
@@ -100,44 +135,42 @@ def _fell(one: Empty) -> bool:
 
 def _stuck(case: Case, one: Empty, empty: list[Empty], apart: Apart) -> Finding:
     died = all(other.stand.death is not None for other in apart.behind)
-    wait = "waited" if died else "waits" if len(apart.behind) == 1 else "wait"
-    then = " and came to the end of the script" if apart.one.stand.ended else ""
-    then = f" and went on to {apart.one.stand.spot}" if apart.one.stand.waits else then
-    cause = (
-        f"{_nothing(one, empty)}: {'it' if len(empty) == 1 else 'they'} had no batch{then}, and "
-        f"{listed(other.rank for other in apart.behind)} {wait} in {apart.first.stand.spot}"
-        f"{', and died there' if died else ' for ever'}."
-    )
+    single = len(apart.behind) == 1
+    others = f"rank {apart.first.rank}" if single else f"{len(apart.behind)} ranks"
+    nothing = _nothing(one, empty)
+    cause = f"Deadlock: {nothing}, and {others} {'waits' if single else 'wait'} forever."
+    if died:
+        cause = f"{nothing[:1].upper()}{nothing[1:]}, and {others} crashed waiting."
     symptom = Symptom.CRASHED if died else Symptom.STUCK
     return _finding(case, one, cause, told(apart.stands), symptom)
 
 
 def _fallen(case: Case, one: Empty, empty: list[Empty]) -> Finding:
     failure = one.main.failure
-    words = said(failure) if failure is not None else ""
-    cause = f"{_nothing(one, empty)}: its loop over the loader ran not once, and what comes after it raised {words}."
-    return _finding(case, one, cause, [], Symptom.CRASHED)
+    error = failure.type.rpartition(".")[2] if failure is not None else "an error"
+    nothing = _nothing(one, empty)
+    cause = f"{nothing[:1].upper()}{nothing[1:]}, and raised {error} after its empty loop."
+    return _finding(case, one, cause, [said(failure)] if failure is not None else [], Symptom.CRASHED)
 
 
 def _nothing(one: Empty, empty: list[Empty]) -> str:
-    total = f"the {one.shards.total:,} shards" if one.shards.total is not None else "the shards"
-    total = "the only shard" if one.shards.total == 1 else f"none of {total}"
+    total = "too few" if one.shards.total is None else many(one.shards.total, "shard")
     ranks, _ = crew_size(one.main, one.loader)
     who = listed(each.main.rank or 0 for each in empty)
     if one.shards.samples:
         read = f"{many(one.shards.samples, 'sample')} of {many(one.shards.finished, 'shard')}"
-        return f"{who[:1].upper()}{who[1:]} of {ranks} read {read}, and the pipeline left out every one of them"
-    made = f" (WebDataset of {short(one.shards.where)})" if one.shards.where is not None else ""
-    got = f"did not get {total}" if one.shards.total == 1 else f"got {total}"
-    return f"{who[:1].upper()}{who[1:]} of {ranks} {got}{made}"
+        return f"the pipeline of {who} dropped all {read}"
+    return f"{who} got no shard ({total} for {ranks} ranks)"
 
 
 def _finding(case: Case, one: Empty, cause: str, stands: list[str], symptom: Symptom) -> Finding:
+    remedy, *others = _remedies(one)
     return case.finding(
         one.main,
         cause=cause,
         seen=[*stands, *_seen(case, one)],
-        remedy=_remedy(one),
+        remedy=remedy,
+        alternatives=others,
         onset_s=next((each.ended for each in one.main.phases if each.loader == one.loader.number), None),
         where=one.shards.where or one.loader.created,
         subject=Subject("loader", one.loader.name),
@@ -148,9 +181,10 @@ def _finding(case: Case, one: Empty, cause: str, stands: list[str], symptom: Sym
 def _seen(case: Case, one: Empty) -> Iterator[str]:
     each = {main.rank: _of_rank(case, main, one.shards) for main in case.ranks[:8]}
     yield f"shards of each rank: {', '.join(f'rank {rank}: {count}' for rank, count in each.items())}"
-    shared = f", shared out by {one.shards.splitter}" if one.shards.splitter else ""
-    check = "" if one.shards.empty_check else "; empty_check is off, so that nothing was raised"
-    yield f"the dataset was made at {line(one.shards.where)}{shared}{check}" if one.shards.where else f"shards{shared}"
+    if one.shards.splitter:
+        yield f"split by {one.shards.splitter}"
+    if not one.shards.empty_check:
+        yield "empty_check=False: webdataset raised nothing"
 
 
 def _of_rank(case: Case, main: Process, shards: Shards) -> int:
@@ -160,19 +194,26 @@ def _of_rank(case: Case, main: Process, shards: Shards) -> int:
     return known[-1] if known else sum(each.mine or 0 for each in lists)
 
 
-def _remedy(one: Empty) -> Remedy:
+def _remedies(one: Empty) -> list[Remedy]:
     ranks, workers = crew_size(one.main, one.loader)
-    if one.shards.samples:
-        return Remedy(
-            "Look at what the pipeline leaves out (select, a filter, a handler) and how the samples it keeps lie in "
-            "the shards: mix them when shards are written, so that every shard has some of each kind. Until then, let "
-            "every rank draw shards at random, `wds.WebDataset(urls, resampled=True, nodesplitter=None, …)"
-            ".with_epoch(n)`, the same n everywhere."
-        )
-    return Remedy(
-        f"Write the data into {ranks * workers:,} shards or a multiple of that, so that all {ranks} ranks "
-        f"{f'and their {workers} workers each ' if workers > 1 else ''}have some; or let every rank draw shards at "
-        "random, `wds.WebDataset(urls, resampled=True, nodesplitter=None, …).with_epoch(n)`, the same n everywhere. If "
-        "this is validation, read all of it on every rank, `nodesplitter=None`. Leave empty_check on: it says so at "
-        "once."
+    count = f"n per worker: an epoch is {workers} × n" if workers > 1 else "the same n on every rank"
+    draw = Remedy(
+        "Let every rank draw shards at random, with epochs of the same length:",
+        code=[f"dataset = wds.WebDataset(urls, resampled=True, nodesplitter=None).with_epoch(n)  # {count}"],
     )
+    if one.shards.samples:
+        return [
+            Remedy(
+                "Look at what the pipeline drops (select, handlers), and mix samples of all kinds into every shard."
+            ),
+            draw,
+        ]
+    crew = f"one for each of the {workers} workers of each rank" if workers > 1 else "one for each rank"
+    return [
+        Remedy(f"Write the data into {ranks * workers:,} shards, {crew}, or a multiple of that."),
+        draw,
+        Remedy(
+            "For a small validation set, read all of it on every rank:",
+            code=["dataset = wds.WebDataset(urls, nodesplitter=None)"],
+        ),
+    ]

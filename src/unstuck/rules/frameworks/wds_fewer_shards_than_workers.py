@@ -1,23 +1,55 @@
-"""WebDataset has fewer shards than there are workers to read them: one gets none, and that is an error.
+"""WebDataset has fewer shards than workers: a worker gets none, and that is an error.
 
-## What it looks at
-The exception that ended the training: webdataset's own `check_empty` raised, in a process that no shard was left for.
-How many shards there are, how they were shared out over ranks and workers, and the line that made the dataset. Before a
-run, `unstuck check --ranks --workers`: the number of archives against both.
-
-## Why it happens
-webdataset gives each worker whole shards of its own: rank r of R takes every R-th, and worker w of W every W-th of
-those. With fewer shards than ranks times workers somebody has nothing to read. By default (`empty_check=True`) the
+## It means
+webdataset assigns whole shards to each worker: rank r of R takes every R-th, and worker w of W every W-th of those.
+With fewer shards than ranks times workers, some workers have nothing to read. By default (`empty_check=True`) the
 library then raises.
 
-## What to do
-Fewer workers, more and smaller shards, or `resampled=True` with `.with_epoch(n)`, where every worker draws shards at
-random. `empty_check=False` only silences it: such a worker idles, and a rank without any shard holds up all others.
+## Fix
+Use fewer workers, at most as many as a rank has shards:
 
-## How sure it is
-Certain where the process that raised had no shard. The library says "perhaps you have fewer shards than workers" also
-where a worker had shards and none of them could be read: this rule is silent then. In a check, archives whose name says
-that they are for validation are not counted.
+```python
+# before: 2 shards
+loader = wds.WebLoader(dataset, num_workers=3)
+
+# after
+loader = wds.WebLoader(dataset, num_workers=2)
+```
+
+or let every worker draw shards at random. `with_epoch(n)` on the dataset counts in each worker, so an epoch is
+n × num_workers:
+
+```python
+dataset = wds.WebDataset(urls, resampled=True, nodesplitter=None).with_epoch(n)
+```
+
+or write more and smaller shards, ranks times workers or a multiple of that (`wds.ShardWriter(pattern, maxcount=…)`).
+`empty_check=False` only silences it: such a worker idles, and a rank without any shard blocks all others.
+
+## Check it yourself
+
+```python
+from braceexpand import braceexpand  # webdataset installs it
+
+shards = len(list(braceexpand("data/train-{000000..000001}.tar")))
+print(shards, "shards for", world_size * num_workers, "workers")
+```
+
+## Not this, if
+- nothing is raised, and the run hangs: [wds-empty-rank-hang](wds-empty-rank-hang.md)
+- the worker had shards, and none of them could be read: [shard-read-errors](shard-read-errors.md)
+- it is a stream of Hugging Face datasets: [workers-without-shards](workers-without-shards.md)
+
+## How sure
+Judged from the exception that ended the training, raised by webdataset's own `check_empty` in a process that no shard
+was left for, and from how the shards were split over ranks and workers. Certain where the process that raised had no
+shard. The library says "perhaps you have fewer shards than workers" also where a worker had shards and none of them
+could be read: this rule is silent then. Before a run, `unstuck check --ranks --workers` compares the number of archives
+with both; archives whose name says that they are for validation are not counted.
+
+## Seen in
+- https://github.com/webdataset/webdataset/issues/65: what happens with fewer shards than workers
+- https://github.com/webdataset/webdataset/issues/188: too many workers or one shard file, and training hangs
 """
 
 from __future__ import annotations
@@ -27,12 +59,15 @@ from collections.abc import Iterator
 from ...analysis.case import Case
 from ...analysis.shards import ARCHIVES, Refused, TooFew, crew_size, newest, refused, too_few
 from ...evidence.finding import Certainty, Finding, Remedy, Subject, Symptom
-from ...evidence.loader import Loader, Shards
 from ...wording.printable import printable
 from ...wording.settings import settings
-from ...wording.text import line, many, said, short
+from ...wording.text import many, said
 from ..rule import Level, rule
 
+TEXTS = (
+    "No samples found in dataset; perhaps you have fewer shards than workers.",
+    "Turn off using empty_check=False in the WebDataset constructor.",
+)
 RAISES = "check_empty"
 
 
@@ -52,80 +87,74 @@ def check(case: Case) -> Iterator[Finding]:
         return
     one, shards = found.raised, found.shards
     ranks, workers = crew_size(one.main, one.loader)
+    name = _name(one.process.rank, one.process.worker)
+    most = (shards.total or 0) // ranks
+    remedy, *others = _ways(ranks, workers, settings(one.loader, num_workers=most) if workers > 1 and most else "")
+    total = "Too few shards" if shards.total is None else many(shards.total, "shard")
     yield case.finding(
         one.process,
-        cause=f"{_total(shards)} for {_crew(ranks, workers)}{_made(shards)}: none was left for {one.by}, and "
-        "webdataset's empty_check makes that an error.",
+        cause=f"{total} for {_crew(ranks, workers)}: {name} has nothing to read, so webdataset raised.",
         seen=list(_seen(case, found)),
-        remedy=_remedy(shards, ranks, workers, one.loader),
+        remedy=remedy,
+        alternatives=others,
+        saw=said(one.failure),
         onset_s=one.failure.at,
         where=shards.where or (one.loader.created if one.loader is not None else None),
         subject=Subject("loader", one.loader.name) if one.loader is not None else None,
     )
 
 
-def _total(shards: Shards) -> str:
-    if shards.total is None:
-        return "There are too few shards"
-    return f"There {'is' if shards.total == 1 else 'are'} only {many(shards.total, 'shard')}"
-
-
 def _crew(ranks: int, workers: int) -> str:
-    if ranks == 1:
-        return many(workers, "worker")
-    return f"{ranks} ranks with {many(workers, 'worker')} each" if workers > 1 else f"{ranks} ranks"
-
-
-def _made(shards: Shards) -> str:
-    return f" in the WebDataset of {short(shards.where)}" if shards.where is not None else ""
+    return f"{ranks} ranks" if ranks > 1 and workers == 1 else many(ranks * workers, "worker")
 
 
 def _seen(case: Case, found: Refused) -> Iterator[str]:
     one = found.raised
-    yield f"{said(one.failure)} ({one.by})"
+    ranks, workers = crew_size(one.main, one.loader)
+    each = f", {ranks} ranks with {workers} workers each" if ranks > 1 and workers > 1 else ""
+    yield f"raised in webdataset's {RAISES} by {one.by}{each}"
     parts = [(each, newest(each)) for each in case.recording or ()]
     known = [(each, shards) for each, shards in parts if shards is not None and shards.mine is not None]
     told = [f"{_name(each.rank, each.worker)}: {shards.mine}" for each, shards in known[:8]]
     if len(told) > 1:
         yield f"shards of each: {', '.join(told)}"
-    if found.shards is not None and found.shards.where is not None:
-        yield f"the dataset was made at {line(found.shards.where)}"
     if found.others:
         yield f"{len(found.others) + 1} processes raised this; it was the first"
 
 
 def _name(rank: int | None, worker: int | None) -> str:
-    names = [f"rank {rank}" if rank is not None else "", f"worker {worker}" if worker is not None else ""]
-    return " ".join(one for one in names if one) or "the main process"
+    names = [f"worker {worker}" if worker is not None else "", f"rank {rank}" if rank is not None else ""]
+    return " of ".join(name for name in names if name) or "the main process"
 
 
-def _remedy(shards: Shards, ranks: int, workers: int, loader: Loader | None) -> Remedy:
-    most = (shards.total or 0) // ranks
-    fewer = f"set {settings(loader, num_workers=most)}" if workers > 1 and most else ""
-    return _ways(ranks, workers, fewer)
-
-
-def _ways(ranks: int, workers: int, fewer: str) -> Remedy:
-    shared = ", nodesplitter=None" if ranks > 1 else ""
-    draw = f"wds.WebDataset(urls, resampled=True{shared}, …).with_epoch(n)"
-    ways = [fewer] if fewer else []
-    ways.append(f"let every worker draw shards at random, `{draw}`")
-    ways.append(f"write the data into {ranks * workers:,} shards or a multiple of that")
-    text = "; or ".join(ways)
-    return Remedy(f"{text[:1].upper()}{text[1:]}. empty_check=False would only hide it: workers without shards idle.")
+def _ways(ranks: int, workers: int, fewer: str) -> list[Remedy]:
+    """`fewer`: the setting with which every worker has a shard. Empty: there is none."""
+    splitter = ", nodesplitter=None" if ranks > 1 else ""
+    count = f"n per worker: an epoch is {workers} × n" if workers > 1 else "the same n on every rank"
+    ways = [Remedy(f"Set {fewer}: every worker then has a shard.")] if fewer else []
+    return [
+        *ways,
+        Remedy(
+            "Let every worker draw shards at random:",
+            code=[f"dataset = wds.WebDataset(urls, resampled=True{splitter}).with_epoch(n)  # {count}"],
+        ),
+        Remedy(f"Write the data into {many(ranks * workers, 'shard')} or a multiple of that."),
+    ]
 
 
 def _ahead(case: Case, few: TooFew) -> Finding:
     """Nothing runs yet."""
     count, most = len(few.files), len(few.files) // few.ranks
-    fewer = f"set num_workers={most}" if few.workers > 1 and most else ""
+    remedy, *others = _ways(few.ranks, few.workers, f"num_workers={most}" if few.workers > 1 and most else "")
     return case.finding(
-        cause=f"There {'is' if count == 1 else 'are'} only {many(count, 'shard')} for {_crew(few.ranks, few.workers)}: "
-        f"{many(few.idle, 'process')} of {few.readers} {'gets' if few.idle == 1 else 'get'} none, and webdataset's "
-        "empty_check makes that an error.",
+        cause=f"Only {many(count, 'shard')} for {_crew(few.ranks, few.workers)}: webdataset raises in a worker "
+        "without one.",
         seen=[
-            f"{many(count, 'shard')}: {', '.join(printable(one.path) for one in few.files[:4])}{', …' * (count > 4)}"
+            f"{many(count, 'shard')}: {', '.join(printable(one.path) for one in few.files[:4])}{', …' * (count > 4)}",
+            f"without a shard: {few.idle} of {many(few.readers, 'process')}",
         ],
-        remedy=_ways(few.ranks, few.workers, fewer),
+        remedy=remedy,
+        alternatives=others,
         subject=Subject("file", few.files[0].path),
+        symptom=Symptom.BAD_DATA.value,
     )

@@ -1,28 +1,65 @@
-"""webdataset was not told how to share its shards out over the ranks: it refuses to begin, or all read the same.
+"""webdataset was not told how to split its shards over the ranks: it raises, or all read the same.
 
-## What it looks at
-The exception that ended the training: it was raised by webdataset's own `single_node_only`. And the list of shards: how
-many there are, for how many ranks and workers, and the line that made the dataset. Where nothing is raised: whether the
-first batches of several ranks that train together have the same content, out of shards that were not shared out.
-
-## Why it happens
-`WebDataset(...)` shares shards out over the workers of one process by itself. Over ranks it does not guess: as soon as
+## It means
+`WebDataset(...)` splits shards over the workers of one process by itself. Over ranks it does not guess: as soon as
 there are two (WORLD_SIZE, or a process group), its default, `single_node_only`, raises at the first sample. A script
 that ran on one GPU meets this on its first start with torchrun, Slurm or a Trainer with devices=2.
 
 A `wds.DataPipeline` has no such guard: without `wds.split_by_node` every rank trains on everything, and more ranks make
-an epoch no shorter. So it is with `nodesplitter=None`, and with `split_by_node` in processes that do not know of ranks:
-it asks the process group, which workers do not have, or RANK and WORLD_SIZE.
+an epoch no shorter. The same happens with `nodesplitter=None`, and with `split_by_node` in processes that do not know
+of ranks: it asks the process group, which workers do not have, or RANK and WORLD_SIZE.
 
-## What to do
-Say it: `nodesplitter=wds.split_by_node`, if there are at least as many shards as ranks times workers; every rank then
-has its own. Or `resampled=True, nodesplitter=None` with `.with_epoch(n)`: every rank draws shards at random, and all
-have epochs of the same length; `resampled=True` alone raises the same. `nodesplitter=None` alone makes every rank read
-everything.
+## Fix
+Say it, if there are at least as many shards as ranks times workers:
 
-## How sure it is
-Certain where it is raised: it is the only thing that this function of the library does. Else it speaks only of models
-in DistributedDataParallel whose ranks were seen to begin with the same batches in the same order.
+```python
+# before
+dataset = wds.WebDataset(urls)
+
+# after
+dataset = wds.WebDataset(urls, nodesplitter=wds.split_by_node)
+```
+
+Or let every rank draw shards at random; all then have epochs of the same length. `resampled=True` alone raises the same
+error, and `nodesplitter=None` alone makes every rank read everything. `with_epoch(n)` on the dataset counts in each
+worker, so an epoch of a rank is n × num_workers.
+
+```python
+dataset = wds.WebDataset(urls, resampled=True, nodesplitter=None).with_epoch(n)
+```
+
+In a pipeline of your own:
+
+```python
+dataset = wds.DataPipeline(
+    wds.SimpleShardList(urls),
+    wds.split_by_node,
+    wds.split_by_worker,
+    wds.tarfile_to_samples(),
+)
+```
+
+## Check it yourself
+
+```python
+for number, sample in zip(range(5), dataset):
+    print(rank, sample["__url__"], sample["__key__"])  # no two ranks may print the same
+```
+
+## Not this, if
+- "No samples found in dataset" is raised: [wds-fewer-shards-than-workers](wds-fewer-shards-than-workers.md)
+- a rank gets no shard, and the run hangs: [wds-empty-rank-hang](wds-empty-rank-hang.md)
+- an iterable dataset of your own is read whole by every worker: [iterable-duplicated](iterable-duplicated.md)
+
+## How sure
+Judged from the exception that ended the training, raised by webdataset's own `single_node_only`: certain, because this
+function does nothing else. Where nothing is raised, it speaks only of models in DistributedDataParallel whose ranks
+were seen to begin with the same batches in the same order, out of shards that were not split.
+
+## Seen in
+- https://github.com/Lightning-AI/pytorch-lightning/issues/20149: the error with Lightning and DDP
+- https://github.com/webdataset/webdataset/issues/406: the error with accelerate and `resampled=True`
+- https://github.com/webdataset/webdataset/issues/178: the older words of the error
 """
 
 from __future__ import annotations
@@ -33,9 +70,13 @@ from ...analysis.case import Case
 from ...analysis.ranks import listed
 from ...analysis.shards import SPLIT, Refused, Same, crew_size, refused, same_on_ranks, without
 from ...evidence.finding import Certainty, Finding, Remedy, Subject, Symptom
-from ...wording.text import line, many, said, short
+from ...wording.text import many, said
 from ..rule import rule
 
+TEXTS = (
+    "you need to add an explicit nodesplitter to your input pipeline for multi-node training",
+    "input pipeline needs to be reconfigured for multinode training",  # older versions of webdataset
+)
 RAISES = "single_node_only"
 
 
@@ -49,14 +90,15 @@ def check(case: Case) -> Iterator[Finding]:
     one, shards = found.raised, found.shards
     ranks, _ = crew_size(one.main, one.loader)
     where = shards.where if shards is not None else None
-    made = f" ({short(where)})" if where is not None else ""
-    over = f"the {ranks} ranks" if ranks > 1 else "several ranks"
+    over = f"{ranks} ranks" if ranks > 1 else "several ranks"
+    remedy, *others = _remedies(found)
     yield case.finding(
         one.process,
-        cause=f"The WebDataset{made} has no nodesplitter: it was not told how to share its {_count(found)} out over "
-        f"{over}, and raises instead of giving all of them the same.",
+        cause=f"The WebDataset has no nodesplitter to split {_count(found)} over {over}, so webdataset raised.",
         seen=list(_seen(found)),
-        remedy=_remedy(found),
+        remedy=remedy,
+        alternatives=others,
+        saw=said(one.failure),
         onset_s=one.failure.at,
         where=where or (one.loader.created if one.loader is not None else None),
         subject=Subject("loader", one.loader.name) if one.loader is not None else None,
@@ -65,37 +107,47 @@ def check(case: Case) -> Iterator[Finding]:
 
 def _same(case: Case, one: Same) -> Finding:
     ranks, shards = listed(each.rank or 0 for each in one.mains), one.shards
-    made = f" ({short(shards.where)})" if shards.where is not None else ""
-    why = f"the pipeline{made} does not share its {many(shards.total or 0, 'shard')} out over the ranks"
+    why = f"the pipeline does not split its {many(shards.total or 0, 'shard')} over the ranks"
     if shards.splitter == SPLIT:
-        why = f"{SPLIT} of the pipeline{made} shares nothing out, because the processes that read know of no other rank"
+        why = f"{SPLIT} in the loading processes knows of no other rank"
+    remedy, *others = _split(one)
     return case.finding(
         one.mains[0],
-        cause=f"{ranks[:1].upper()}{ranks[1:]} train on the same samples in the same order: {why}.",
+        cause=f"{ranks[:1].upper()}{ranks[1:]} train on the same samples: {why}.",
         seen=[
-            f"the first {many(one.batches, 'batch')} of these ranks have the same content",
-            f"each reads all {many(shards.total or 0, 'shard')}"
-            + (f"; the dataset was made at {line(shards.where)}" if shards.where is not None else ""),
+            f"the first {many(one.batches, 'batch')} of these ranks are the same, in the same order",
+            f"each rank reads all {many(shards.total or 0, 'shard')}",
         ],
-        remedy=_share_out(one),
+        remedy=remedy,
+        alternatives=others,
         where=shards.where or one.loader.created,
         subject=Subject("loader", one.loader.name),
         symptom=Symptom.WRONG.value,
     )
 
 
-def _share_out(one: Same) -> Remedy:
-    world = one.mains[0].world
+def _split(one: Same) -> list[Remedy]:
     if one.shards.splitter == SPLIT:
-        return Remedy(
-            'Set os.environ["RANK"] and os.environ["WORLD_SIZE"] in every rank before its loader is made, as torchrun '
-            f"does: workers have no process group to ask. Each of the {world} ranks then reads its part."
-        )
-    return Remedy(
-        "Put wds.split_by_node behind the list of shards, before wds.split_by_worker (of a WebDataset: "
-        f"nodesplitter=wds.split_by_node): each of the {world} ranks then reads its part. Or draw shards at random on "
-        "every rank, wds.ResampledShards(urls) in place of the list, with the same .with_epoch(n) everywhere."
-    )
+        return [
+            Remedy(
+                "Set these in every rank before its loader is made, as torchrun does; workers have no process group to "
+                "ask:",
+                code=['os.environ["RANK"] = str(rank)', 'os.environ["WORLD_SIZE"] = str(world_size)'],
+            )
+        ]
+    return [
+        Remedy(
+            "Split the shards over the ranks:",
+            code=[
+                "wds.split_by_node,  # in a DataPipeline: after the shard list, before wds.split_by_worker",
+                "dataset = wds.WebDataset(urls, nodesplitter=wds.split_by_node)  # or in a WebDataset",
+            ],
+        ),
+        Remedy(
+            "Draw shards at random on every rank, with the same .with_epoch(n) on all:",
+            code=["wds.ResampledShards(urls),  # instead of the shard list"],
+        ),
+    ]
 
 
 def _count(found: Refused) -> str:
@@ -105,47 +157,43 @@ def _count(found: Refused) -> str:
 
 def _seen(found: Refused) -> Iterator[str]:
     one = found.raised
-    yield f"{said(one.failure)} ({one.by})"
-    if found.shards is not None and found.shards.where is not None:
-        yield f"the dataset was made at {line(found.shards.where)}"
+    yield f"raised in webdataset's {RAISES} by {one.by}"
     ranks, workers = crew_size(one.main, one.loader)
-    yield (
-        f"{many(ranks, 'rank')} with {many(workers, 'process')} each that would read"
-        if ranks > 1
-        else ("the library sees more than one rank")
-    )
+    if ranks > 1:
+        yield f"{many(ranks, 'rank')} with {many(workers, 'process')} each that load"
+    else:
+        yield "webdataset sees more than one rank"
 
 
-def _remedy(found: Refused) -> Remedy:
-    """With its numbers: where shards do not go round, sharing them out would only move the error."""
+def _remedies(found: Refused) -> list[Remedy]:
+    """With this run's numbers: where there are too few shards, splitting them would only move the error."""
     ranks, workers = crew_size(found.raised.main, found.raised.loader)
     total = found.shards.total if found.shards is not None else None
-    share = "wds.WebDataset(urls, nodesplitter=wds.split_by_node, …)"
-    draw = "wds.WebDataset(urls, resampled=True, nodesplitter=None, …).with_epoch(n)"
+    count = f"n per worker: an epoch is {workers} × n" if workers > 1 else "the same n on every rank"
+    drawn = [f"dataset = wds.WebDataset(urls, resampled=True, nodesplitter=None).with_epoch(n)  # {count}"]
     if found.shards is not None and found.shards.resampled:
-        return Remedy(
-            f"Add nodesplitter=None: `{draw}`. Shards are drawn at random on every rank, so nothing has to be shared "
-            "out; with the same n on every rank, all have epochs of the same length."
-        )
+        return [Remedy("Add nodesplitter=None: shards that are drawn at random need no splitting.", code=drawn)]
+    split = ["dataset = wds.WebDataset(urls, nodesplitter=wds.split_by_node)"]
+    draw = Remedy("Draw shards at random on every rank:", code=drawn)
     if total is None or ranks == 1:
-        return Remedy(f"Make it with `{share}`, or draw shards at random on every rank, `{draw}`.")
-    short_of = without(total, ranks, workers)
-    if short_of:
-        return Remedy(
-            f"Draw shards at random on every rank, `{draw}`. Sharing them out, `nodesplitter=wds.split_by_node`, needs "
-            f"more shards: {total:,} for {ranks} ranks with {many(workers, 'worker')} each leave "
-            f"{many(short_of, 'process')} without any."
+        return [Remedy("Split the shards over the ranks:", code=split), draw]
+    idle = without(total, ranks, workers)
+    if idle:
+        return [
+            draw,
+            Remedy(
+                f"Write at least {ranks * workers:,} shards and split them: now {idle:,} would get none.", code=split
+            ),
+        ]
+    found_each = _each(total, ranks)
+    remedies = [Remedy(f"Split the shards, {found_each} of {total:,} for each rank:", code=split), draw]
+    if total % (ranks * workers):
+        even = "loader = loader.with_epoch(n)  # of a wds.WebLoader: n batches on every rank"
+        uneven = Remedy(
+            f"With a split, even out the epochs: {total:,} is no multiple of {ranks * workers}:", code=[even]
         )
-    uneven = total % (ranks * workers)
-    text = (
-        f"Make it with `{share}`: each of the {ranks} ranks then reads {_each(total, ranks)} of the {total:,} shards."
-    )
-    if uneven:
-        text += (
-            f" {total:,} is no multiple of {ranks * workers}, so epochs end unevenly: put `.with_epoch(n)` behind the "
-            "loader, with the same n on every rank."
-        )
-    return Remedy(f"{text} Or draw shards at random on every rank, `{draw}`.")
+        remedies.insert(1, uneven)
+    return remedies
 
 
 def _each(total: int, ranks: int) -> str:

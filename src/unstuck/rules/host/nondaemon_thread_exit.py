@@ -1,21 +1,50 @@
-"""The script has ended, but the process does not: it waits at exit for a thread or a child that never ends.
+"""Training has finished, but the process cannot exit: a thread or a child of it never ends.
 
-## What it looks at
-A main thread inside the interpreter's own end, what it waits for there, and the other threads and children: whether
-any of them still does something.
+## It means
+At exit Python waits for every thread that is not a daemon, for children of multiprocessing, and for queues whose
+contents are not taken. The thread of a logger or uploader that waits for its next job keeps the process, and its GPUs,
+forever.
 
-## Why it happens
-Python waits at exit for every thread that is not a daemon, for children of multiprocessing, and for queues whose
-contents nobody takes. A logger's or uploader's thread that waits for its next job keeps the process, and its GPUs,
-for ever.
+## Fix
+Tell the thread to end before the script does, and join it:
 
-## What to do
-Tell the thread to end (put a sentinel in its queue, set its event) and join it, or make it `daemon=True`; close or
-`cancel_join_thread()` queues.
+```python
+thread = threading.Thread(target=upload, args=(jobs,))
+thread.start()
+train()  # before: upload() still waits in jobs.get()
 
-## How sure it is
-Sure that the script is through and what the interpreter waits for. A thread that still reads, writes or computes is
-left alone: it may be finishing its work.
+train()  # after
+jobs.put(None)  # upload() returns when it gets None
+thread.join()
+```
+
+Or make it `daemon=True`, if its work may be cut off. A `multiprocessing.Queue` that still holds items keeps its
+process, too: take them out, or call `queue.cancel_join_thread()`, which drops them.
+
+## Check it yourself
+```sh
+py-spy dump --pid PID          # MainThread in _shutdown (threading.py); which other threads are there?
+ps --ppid PID                  # children that are still alive
+```
+
+```python
+print(threading.enumerate())   # as the last line of the script
+```
+
+## Not this, if
+- wandb still uploads: [wandb-finish-hang](wandb-finish-hang.md)
+- workers are shut down, each at the end of a long sample: [loader-shutdown-slow-join](loader-shutdown-slow-join.md)
+- the script itself has not ended yet: [stuck-in-user-code](stuck-in-user-code.md)
+
+## How sure
+Judged from a main thread inside the interpreter's own end, what it waits for there, and the other threads and children:
+whether any of them still does something. Sure that the script has ended, and of what the interpreter waits for. A
+thread that still reads, writes or computes is left alone: it may be finishing its work.
+
+## Seen in
+- https://github.com/lincc-frameworks/hyrax/pull/1011: a GPU monitor that was no daemon kept failed trainings alive
+- https://github.com/hwanhuh/2D-GS-Viser-Viewer/issues/19: training finished, the thread of the viewer did not
+- https://github.com/bghira/SimpleTuner/pull/2600: threads for cleaning up kept the process open
 """
 
 from __future__ import annotations
@@ -31,6 +60,11 @@ from ...evidence.finding import Certainty, Finding, Remedy, Subject, Symptom
 from ...evidence.live import Seen, Stack
 from ...wording.text import line, many, short
 from ..rule import rule
+
+DAEMON = Remedy(
+    "Make it a daemon thread, if its work may be cut off.",
+    code=["threading.Thread(target=upload, daemon=True)"],
+)
 
 
 @rule(explains=Symptom.STUCK, certainty=Certainty.LIKELY, needs=("processes", "stacks"))
@@ -49,18 +83,27 @@ def check(case: Case) -> Iterator[Finding]:
         where = place(user_frame(first.calls)) if first is not None else None
         yield found(
             one._replace(where=where),
-            f"The script has ended, but {one.name[:1].lower()}{one.name[1:]} does not: at exit it waits for "
-            f"{_awaited(threads, waiting)}, and nothing of that moves.",
-            [state(one), *told],
-            Remedy(
-                "Tell the thread to end before the script does (a sentinel in its queue, an event) and join it, or "
-                "make it daemon=True. The training is done: once its files are written, this process can be ended.",
-                [f"kill {seen.pid}"],
-            ),
+            f"Training has finished, but {one.name[:1].lower()}{one.name[1:]} cannot exit: "
+            f"{_blocked(threads, waiting)}.",
+            [*told, state(one)],
+            _end(first),
             case,
             Subject("thread", first.name) if first is not None else None,
+            [DAEMON] if first is not None else (),
         )
         return
+
+
+def _end(first: Stack | None) -> Remedy:
+    if first is None:
+        return Remedy(
+            "End the child before the script ends, and join it.",
+            code=["process.terminate()    # or tell it to return", "process.join()"],
+        )
+    return Remedy(
+        "Tell the thread to end before the script does, and join it.",
+        code=["jobs.put(None)     # a value at which the thread returns, or: stop.set()", "thread.join()"],
+    )
 
 
 def _at_work(seen: Seen, threads: list[Stack], waiting: list[Seen]) -> bool:
@@ -68,11 +111,14 @@ def _at_work(seen: Seen, threads: list[Stack], waiting: list[Seen]) -> bool:
     return any(not idles(task, seen.looked) for task in tasks) or any(moves(one) for one in waiting)
 
 
-def _awaited(threads: list[Stack], waiting: list[Seen]) -> str:
+def _blocked(threads: list[Stack], waiting: list[Seen]) -> str:
+    if len(threads) == 1:
+        return f"thread {threads[0].name or threads[0].tid} is still blocked"
     if threads:
-        names = ", ".join(other.name or str(other.tid) for other in threads[:3])
-        return f"the thread {names}" if len(threads) == 1 else f"{many(len(threads), 'thread')} ({names})"
-    return f"{many(len(waiting), 'child process')} (pid {', '.join(str(one.pid) for one in waiting[:3])})"
+        return f"{many(len(threads), 'thread')} are still blocked"
+    if len(waiting) == 1:
+        return f"child process {waiting[0].pid} is still alive"
+    return f"{many(len(waiting), 'child process')} are still alive"
 
 
 def _thread(stack: Stack) -> str:

@@ -1,19 +1,49 @@
-"""The training's output goes into a pipe that nobody reads: the pipe is full, and the next print waits for ever.
+"""The training writes into a pipe that is not read: it is full, and the next print blocks forever.
 
-## What it looks at
-A thread that stands in a write to a pipe while nothing is written, which of the process's descriptors that is, and who
-holds the other end.
-
-## Why it happens
+## It means
 A wrapper, a notebook or a graphical front end started the training with `stdout=PIPE` and waits for it to end instead
-of reading. A pipe holds 64 KiB; the print that finds it full waits until somebody reads. In a terminal the same script
-works.
+of reading. A pipe holds 64 KiB. The print that finds it full blocks until something reads. In a terminal the same
+script works.
 
-## What to do
-Read the pipe while the process runs (`communicate()`, a thread), or send the output to a file instead.
+## Fix
+Read the pipe while the process runs, or send the output to a file:
 
-## How sure it is
-Sure: the kernel shows the write and the pipe. Reading the pipe once lets the run go on.
+```python
+process = subprocess.Popen(command, stdout=subprocess.PIPE)  # before
+process.wait()
+
+process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+for line in process.stdout:  # after
+    print(line, end="")
+
+with open("train.log", "w") as log:  # or
+    subprocess.run(command, stdout=log, stderr=subprocess.STDOUT)
+```
+
+Reading the pipe once lets this run go on, until it is full again:
+
+```sh
+timeout 5 cat /proc/PID/fd/1 > unread-output.txt
+```
+
+## Check it yourself
+```sh
+cat /proc/PID/wchan; ls -l /proc/PID/fd/1 /proc/PID/fd/2      # pipe_write, and a pipe
+py-spy dump --pid PID | head -5                               # print, write or flush on top
+```
+
+## Not this, if
+- a worker waits for a FIFO, a file or a server: [worker-blocked-io](worker-blocked-io.md)
+- the loop waits for a logger: [logger-no-answer](logger-no-answer.md)
+
+## How sure
+Judged from a thread that is blocked in a write to a pipe while nothing is written, which of the process's descriptors
+that is, and which process holds the other end. Sure: the kernel shows the write and the pipe.
+
+## Seen in
+- https://github.com/localstack/localstack/pull/1101: Popen.wait() with stdout=PIPE hangs once the output is large
+- https://github.com/litz-lab/scarab-infra/pull/296: output beyond 64 KiB deadlocks its caller
+- https://github.com/google/turbinia/issues/945: the subprocess has done its work, but cannot write its output
 """
 
 from __future__ import annotations
@@ -21,7 +51,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ...analysis.case import Case
-from ...analysis.culprits import awaited, calls, culprit, found, state
+from ...analysis.culprits import calls, culprit, found, state
 from ...analysis.standstill import LONG, main_stack
 from ...evidence.finding import Certainty, Finding, Remedy, Subject, Symptom
 from ...evidence.live import Awaited, Seen, Stack
@@ -41,20 +71,32 @@ def check(case: Case) -> Iterator[Finding]:
         one = culprit(case, seen, stack)
         if one.seconds < LONG:
             continue
-        stream = STREAMS.get(awaits.descriptor or 0, f"descriptor {awaits.descriptor}")
-        readers = [f"`{holder.command}` (pid {holder.pid})" for holder in awaits.holders]
-        reader = readers[0] if readers else "whoever holds the other end"
+        descriptor = awaits.descriptor
+        stream = STREAMS.get(descriptor or 0, f"descriptor {descriptor}")
+        reader = awaits.holders[0] if awaits.holders else None
+        whose = f"pid {reader.pid}" if reader is not None else "no process"
+        told = [f"pid {reader.pid} is `{reader.command}`: it holds the other end"] if reader is not None else []
         yield found(
             one,
-            f"{one.name} waits{one.spot} because {stream} is {awaited(awaits)}, which is full and which nobody reads.",
-            [state(one), calls(one), f"{reader} holds the other end and read nothing meanwhile"],
+            f"{one.name} is blocked: {stream} is a full pipe that {whose} "
+            f"{'does not read' if reader is not None else 'reads'}.",
+            [state(one), *told, calls(one)],
             Remedy(
-                f"Let {reader} read the output while the training runs (communicate(), or a thread that reads), or "
-                "start the training with its output in a file. Reading once lets this run go on:",
-                [f"timeout 5 cat /proc/{seen.pid}/fd/{awaits.descriptor} > /tmp/unread-output.txt"],
+                "Read the output while the training runs, where it is started.",
+                code=["for line in process.stdout:", '    print(line, end="")'],
             ),
             case,
             Subject("pipe", stream),
+            [
+                Remedy(
+                    "Send the output to a file, where it is started.",
+                    code=['subprocess.run(command, stdout=open("train.log", "w"), stderr=subprocess.STDOUT)'],
+                ),
+                Remedy(
+                    "Read the pipe once: this run goes on until it is full again.",
+                    [f"timeout 5 cat /proc/{seen.pid}/fd/{descriptor} > unread-output.txt"],
+                ),
+            ],
         )
         return
 

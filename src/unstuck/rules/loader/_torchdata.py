@@ -1,16 +1,17 @@
-"""Loaders that are graphs of torchdata's nodes: what is known of them, and in which words."""
+"""Loaders that are graphs of torchdata's nodes: why they are slow, and what to do."""
 
 from __future__ import annotations
 
 from math import ceil
 
 from ...analysis.case import is_users
+from ...evidence.finding import Remedy
 from ...evidence.loader import Loader
 from ...wording.text import many, short
 
 NODES = "torchdata.nodes"
 THREAD = "thread"
-EACH = 4  # workers for each processor, at most: each costs memory, and a turn
+EACH = 4  # workers for each CPU core, at most: each costs memory, and a turn
 
 
 def is_of_nodes(loader: Loader) -> bool:
@@ -18,20 +19,27 @@ def is_of_nodes(loader: Loader) -> bool:
 
 
 def why(loader: Loader) -> str:
-    """Why it does not keep up. What its workers do with their time is not recorded."""
+    """Why it cannot keep up. What its workers do with their time is not recorded."""
     if not loader.num_workers:
-        return "its nodes map one sample after the other, in the training process itself"
+        return "its nodes map samples one by one in the training process"
     of = "thread" if loader.context == THREAD else "process"
-    return f"its ParallelMapper has {many(loader.num_workers, of)}"
+    return f"a ParallelMapper with {many(loader.num_workers, of)} cannot keep up"
 
 
-def remedy(loader: Loader, cpus: int | None) -> str:
-    """As many as would have brought a batch in the time that one is trained on, had they always been at work."""
+def ways(loader: Loader, cpus: int | None) -> list[Remedy]:
+    """As many workers as would have brought a batch in the time of a step, had they always been busy."""
     each = loader.waits.mean + loader.bodies.mean
     needed = ceil(max(loader.num_workers, 1) * each / max(loader.bodies.mean, 1e-3))
     wanted = max(min(needed, EACH * (cpus or 2)), loader.num_workers + 1)
-    place = short(loader.reads_at) if is_users(loader.reads_at) else "its map_fn"
-    text = f"Give the mapper more workers, tn.ParallelMapper(…, num_workers={wanted})"
+    place = short(loader.reads_at) if is_users(loader.reads_at) else "map_fn"
+    found = [
+        Remedy(
+            "Give the mapper more workers" if loader.num_workers else "Map samples in parallel workers",
+            code=[f"torchdata.nodes.ParallelMapper(node, map_fn, num_workers={wanted})"],
+        )
+    ]
     if loader.context == THREAD:
-        text += ", with method='process' if it computes in Python: threads of one process take turns"
-    return f"{text}; or make {place} cheaper."
+        text = f"If {place} computes in Python, map in processes: threads of one process take turns"
+        code = f'torchdata.nodes.ParallelMapper(node, map_fn, num_workers={wanted}, method="process")'
+        found.append(Remedy(text, code=[code]))
+    return [*found, Remedy(f"Make {place} cheaper.")]

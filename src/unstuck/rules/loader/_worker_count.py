@@ -35,7 +35,7 @@ class Room(NamedTuple):
 
     @property
     def words(self) -> str:
-        """Who has the cores."""
+        """What uses the cores."""
         cpus = many(self.cpus or 2, "CPU core")
         if self.cores is not None and self.cores.others > self.cores.used:
             return f"other programs use {self.cores.others:.1f} of {cpus}"
@@ -54,7 +54,7 @@ class Room(NamedTuple):
             return most
         wants = spread.computing / (1 - spread.queued) if spread is not None and spread.queued < 1 else 1.0
         free = self.cores.free / self.trainings
-        free = max(free, HALF) if waits else free  # so little is always to be had, and it hides much waiting
+        free = max(free, HALF) if waits else free  # so little is always free, and it hides much waiting
         return min(most, workers + int(free / max(wants, LITTLE) + HALF))
 
 
@@ -70,7 +70,7 @@ def room(case: Case, main: Process, loader: Loader) -> Room:
 
 
 def room_by_samples(case: Case, loop: Loop) -> Room:
-    """Of a run that is only looked at. Where its own processes wait for a core, none is idle, whoever has them."""
+    """Of a run that is only sampled. Where its own processes wait for a core, none is idle, whatever uses them."""
     host, seen = next(iter(case.host or ()), None), [one for one in case.processes or () if one.looked]
     cpus = host.cpus or None if host is not None else None
     trainings = sum(one.gets_on for one in loops(case))
@@ -81,27 +81,30 @@ def room_by_samples(case: Case, loop: Loop) -> Room:
 
 
 def advice(
-    loader: Loader | None, room: Room, spread: Spread | None, workers: int, needed: int, reason: str, cheaper: str
-) -> Remedy:
-    """More workers, as far as there is room for them; else what else would help."""
+    loader: Loader | None, room: Room, spread: Spread | None, workers: int, needed: int, reason: str, slow: str
+) -> list[Remedy]:
+    """More workers, as far as there is room for them; then what else would help. `slow`: what takes the time."""
     wanted, waits = min(needed, room.most(workers, spread)), spread is not None and waiting(spread)
+    before = Remedy("Preprocess the data once, before training, and store the result.")
     if wanted > workers:
-        limit = f"; {many(room.cpus, 'processor')} may be used" if room.cpus and not waits else ""
-        text = f"Set {_settings(loader, wanted)} ({reason}{limit})."
-        if wanted < needed:
-            text += f" That does not suffice for all of it: {cheaper}, or prepare the data beforehand."
-        return Remedy(text)
+        limit = f"; {many(room.cpus, 'CPU core')} may be used" if room.cpus and not waits else ""
+        cheaper = f"Make {slow} cheaper{', too: more workers alone do not suffice' if wanted < needed else ''}."
+        return [Remedy(f"Set {_settings(loader, wanted)} ({reason}{limit})."), Remedy(cheaper), before]
     if waits:
-        return Remedy(
-            f"The workers wait for storage: bring the data nearer (a local disk), read larger pieces, or {cheaper}."
-        )
-    return Remedy(
-        f"Add no workers: {room.words}. Instead {cheaper}, prepare the data beforehand, or use more CPU cores."
-    )
+        return [
+            Remedy("Move the data to faster storage (a local disk): the workers wait for storage, not for the CPU."),
+            Remedy("Read larger pieces at once."),
+            Remedy(f"Make {slow} cheaper."),
+        ]
+    return [
+        Remedy(f"Add no workers: {room.words}. Make {slow} cheaper."),
+        before,
+        Remedy("Give the training more CPU cores."),
+    ]
 
 
 def _settings(loader: Loader | None, workers: int) -> str:
-    """With workers that stay, where starting them with every epoch would cost more than they bring."""
+    """With persistent workers, where starting them in every epoch would cost more than they gain."""
     again = loader is not None and loader.context in COSTLY and loader.passes > 1 and not loader.persistent_workers
     if again:
         return settings(loader, num_workers=workers, persistent_workers=True)

@@ -1,22 +1,67 @@
-"""The samples of one batch have different shapes, so they cannot be stacked.
+"""Samples of one batch have different shapes, so they cannot be stacked into a tensor.
 
-## What it looks at
-An exception raised while a batch was collated, in a worker or with num_workers=0, whose text is one of those by which
-torch and numpy refuse to stack what is not equal. And the shape of every sample of that batch, with its index.
+## It means
+The default collate function stacks the samples of a batch into one tensor, and that needs equal shapes. One odd sample
+is enough: an image that was not resized, one with a single channel among images with three, a sequence that was not
+padded. With workers the same mistake often reads "Trying to resize storage that is not resizable", because the worker
+has already reserved shared memory for shapes like the first.
 
-## Why it happens
-The default collate function stacks the samples of a batch into one tensor. An image that was not resized, one channel
-where the others have three, a sequence that was not padded: one such sample is enough. With workers the same mistake
-often reads "Trying to resize storage that is not resizable", because the worker has reserved shared memory for shapes
-like the first.
+## Fix
+Make the samples equal where they are made. Images with another number of channels:
+```python
+image = Image.open(path).convert("RGB")
+```
+Images of different sizes:
+```python
+transform = v2.Compose([v2.Resize(256), v2.CenterCrop(224)])  # Resize(256) alone keeps the aspect ratio
+```
+Sequences of different lengths: pad them in a `collate_fn`, and keep the lengths.
+```python
+from torch.nn.utils.rnn import pad_sequence
 
-## What to do
-Make the samples equal where they are made (resize, crop, convert), or pad them in a `collate_fn` of your own. If only
-a few are odd, look at these: they may not be what they should.
 
-## How sure it is
-Certain: the shapes stand beside the exception. Where they could not be noted it goes by the text alone. It stays silent
-when all shapes are equal and the text may mean something else.
+def collate(samples):
+    rows = [one["tokens"] for one in samples]
+    return {"tokens": pad_sequence(rows, batch_first=True), "lengths": torch.tensor([len(row) for row in rows])}
+
+
+loader = DataLoader(dataset, batch_size=32, num_workers=4, collate_fn=collate)
+```
+If only a few samples are odd, look at them first: they may not be what they should be.
+
+## Check it yourself
+Without workers the error says which shapes differ:
+```python
+next(iter(DataLoader(dataset, batch_size=32, num_workers=0)))
+```
+Count the shapes of all samples, for tensors in the first place of a sample:
+```python
+from collections import Counter
+
+print(Counter(tuple(dataset[i][0].shape) for i in range(len(dataset))).most_common(10))
+```
+
+## Not this, if
+- the exception comes from the dataset's own code, not from collating:
+  [worker-python-exception](worker-python-exception.md)
+- the image itself cannot be decoded: [corrupt-image-sample](corrupt-image-sample.md)
+- accelerate concatenates the batches of several ranks:
+  [accelerate-dispatch-shape-mismatch](accelerate-dispatch-shape-mismatch.md)
+- ranks gather tensors of different sizes: [collective-shape-mismatch](collective-shape-mismatch.md)
+
+## How sure
+Judged from an exception raised while a batch was collated, in a worker or with `num_workers=0`, whose text is one of
+those with which torch and numpy refuse to stack what is not equal, and from the shape and index of every sample of that
+batch. Certain: the shapes are recorded with the exception. Where they could not be recorded, it goes by the text alone.
+It stays silent when all shapes are equal and the text may mean something else.
+
+## Seen in
+- https://github.com/ykdai/BasicPBC/issues/26: the same dataset raised "Trying to resize storage" with workers and
+  "stack expects each tensor to be equal size" without.
+- https://github.com/Lightning-AI/litData/issues/472: "Trying to resize storage that is not resizable" from a streaming
+  dataset.
+- https://github.com/open-edge-platform/anomalib/issues/1855: the same error, raised in a collate function that calls
+  the default one.
 """
 
 from __future__ import annotations
@@ -24,31 +69,33 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator
+from typing import NamedTuple
 
 from ...analysis.case import Case, is_users, user_line
 from ...analysis.failures import Raised, raised
 from ...evidence.basics import Place
 from ...evidence.finding import Certainty, Finding, Remedy, Subject, Symptom
 from ...evidence.process import Failure
-from ...wording.text import line, many, said
+from ...wording.text import many, said, short
 from ..rule import rule
 
-STACKED = "stack expects each tensor to be equal size"
-RESIZED = "Trying to resize storage that is not resizable"
-LISTS = "each element in list of batch should be of equal size"
-# Of a collate_fn of the user's own: torch.cat, torch.tensor, numpy.stack, numpy.array.
-OWN = (
+TEXTS = (
+    "stack expects each tensor to be equal size",
+    "Trying to resize storage that is not resizable",
+    "each element in list of batch should be of equal size",
     "Sizes of tensors must match except in dimension",
     "expected sequence of length",
     "all input arrays must have the same shape",
-    "inhomogeneous shape",
+    "The requested array has an inhomogeneous shape",
 )
+STACKED, RESIZED, LISTS = TEXTS[:3]
+# Of a collate_fn of the user's own: torch.cat, torch.tensor, numpy.stack, numpy.array.
+OWN = (*TEXTS[3:6], "inhomogeneous shape")
 COLLATE = "/torch/utils/data/_utils/collate.py"
 FETCH = "/data/_utils/fetch.py"
 CHANNELS = 4  # grey, grey with alpha, colours, colours with alpha
-TEXTS = re.compile(r"\b(str|bytes) of \d+")  # how long a text is plays no part: texts are not stacked
-SIZES = re.compile(r"\w+\[([\d, ]*)\]")
-FIELD = re.compile(r"(?:[\w.]+: )?\w+\[[\d, ]*\]")  # float32[3, 4], or image: float32[3, 4]
+LENGTHS = re.compile(r"\b(str|bytes) of \d+")  # how long a text is plays no part: texts are not stacked
+FIELD = re.compile(r"(?:[^,:(){}\[\]]+: )?\w+\[[\d, ]*\]")  # float32[3, 4], or image: float32[3, 4]
 SHOWN = 6  # samples named in one line
 KINDS = 3  # of shapes shown
 
@@ -60,9 +107,11 @@ def check(case: Case) -> Iterator[Finding]:
         odd = _odd(kinds)
         yield case.finding(
             one.process,
-            cause=f"Samples of one batch cannot be stacked: {_difference(one.failure, kinds)}",
+            cause=f"A batch cannot be stacked: {_difference(one.failure, kinds, odd)}.",
             seen=list(_seen(one, kinds)),
-            remedy=_remedy(one, kinds, odd),
+            remedy=_advice(kinds),
+            alternatives=_look(one.failure, odd),
+            saw=said(one.failure),
             onset_s=one.failure.at,
             where=_where(one),
             subject=Subject("sample", odd[0]) if odd and _indexed(one.failure) else None,
@@ -85,7 +134,7 @@ def _in_collate(failure: Failure) -> bool:
 
 def _kinds(failure: Failure) -> dict[str, list[str]]:
     """Samples by their shape, the most frequent shape first. By place in the batch where they have no index."""
-    shapes = [TEXTS.sub(r"\1", one) for one in failure.shapes]
+    shapes = [LENGTHS.sub(r"\1", one) for one in failure.shapes]
     names = [str(one) for one in failure.indices] if _indexed(failure) else [str(at + 1) for at in range(len(shapes))]
     kinds: dict[str, list[str]] = {shape: [] for shape, _ in Counter(shapes).most_common()}
     for shape, name in zip(shapes, names, strict=True):
@@ -103,26 +152,53 @@ def _odd(kinds: dict[str, list[str]]) -> list[str]:
     return [name for names in list(kinds.values())[1:] for name in names] if usual > sum(others) else []
 
 
-def _difference(failure: Failure, kinds: dict[str, list[str]]) -> str:
+def _difference(failure: Failure, kinds: dict[str, list[str]], odd: list[str]) -> str:
+    """In which respect the first two shapes differ. All numbers of them are in the evidence."""
     if len(kinds) < 2:
-        return f"{said(failure, 200).rstrip('.')}."
-    usual, other, *more = kinds
-    this, that = _parts(other, usual)
-    if not _odd(kinds):
-        count = many(sum(map(len, kinds.values())), "sample")
-        return f"{count} have {len(kinds)} different shapes, such as {that} and {this}."
-    rest = f", {len(more)} more differ in other ways" if more else ""
-    most = f"{len(kinds[usual])} others have" if len(kinds[usual]) > 1 else "another has"
-    has = "has" if len(kinds[other]) == 1 else "have"
-    return f"{_named(failure, kinds[other])} {has} {this}, {most} {that}{rest}."
+        return "its samples have different shapes"
+    if not odd:
+        return f"its {sum(map(len, kinds.values()))} samples have {len(kinds)} different shapes"
+    which, has = (_named(failure, odd), "has") if len(odd) == 1 else (f"{len(odd)} samples", "have")
+    several = len(odd) > len(kinds[list(kinds)[1]])  # they differ in more than one way
+    return f"{which} {has} {_respect(None if several else _differ(kinds))}"
 
 
-def _parts(one: str, other: str) -> tuple[str, str]:
-    """Of two shapes, the fields in which they differ; all of it where that does not show."""
-    differ = [pair for pair in zip(FIELD.findall(one), FIELD.findall(other), strict=False) if pair[0] != pair[1]]
-    if not differ:
-        return one, other
-    return ", ".join(pair[0] for pair in differ), ", ".join(pair[1] for pair in differ)
+def _respect(differ: Differ | None) -> str:
+    if differ is None:
+        return "another shape than the others"
+    usual, other, field = differ.usual, differ.other, f" in `{differ.field}`" if differ.field else ""
+    if len(usual) != len(other):
+        return f"{many(len(other), 'dimension')}{field}, the others {len(usual)}"
+    if _are_channels(usual, other):
+        return f"{many(other[0], 'channel')}{field}, the others {usual[0]}"
+    if usual[1:] == other[1:]:
+        return f"length {other[0]}{field}, the others {usual[0]}"
+    return f"another size than the others{field}"
+
+
+class Differ(NamedTuple):
+    """The first field in which samples differ, and its sizes."""
+
+    field: str  # its name, where samples are dicts
+    usual: tuple[int, ...]
+    other: tuple[int, ...]
+
+
+def _differ(kinds: dict[str, list[str]]) -> Differ | None:
+    """Of the first two shapes. None: they differ in their fields, or there is only one."""
+    found = [FIELD.findall(shape) for shape in list(kinds)[:2]]
+    if len(found) < 2 or len(found[0]) != len(found[1]):
+        return None
+    for usual, other in zip(*found, strict=True):
+        sizes = _numbers(usual), _numbers(other)
+        if sizes[0] != sizes[1]:
+            name, _, rest = usual.partition(": ")
+            return Differ(name.strip() if rest else "", *sizes)
+    return None
+
+
+def _are_channels(usual: tuple[int, ...], other: tuple[int, ...]) -> bool:
+    return len(usual) == 3 and usual[1:] == other[1:] and max(usual[0], other[0]) <= CHANNELS
 
 
 def _named(failure: Failure, names: list[str]) -> str:
@@ -132,17 +208,16 @@ def _named(failure: Failure, names: list[str]) -> str:
 
 
 def _seen(one: Raised, kinds: dict[str, list[str]]) -> Iterator[str]:
-    place = user_line(one.failure)
-    under = f", under {line(place)}" if is_users(place) else ""
-    yield f"{said(one.failure)}{under}"
     if len(kinds) > 1:
         yield from (f"{shape}: {_named(one.failure, names)}" for shape, names in list(kinds.items())[:KINDS])
     if len(kinds) > KINDS:
         yield f"and {many(len(kinds) - KINDS, 'further shape')}"
-    at = f", batch {one.failure.batch}" if one.failure.batch is not None else ""
-    yield f"in {one.by}{at}"
+    place = user_line(one.failure)
+    under = f", below {short(place)}" if place is not None and is_users(place) else ""
+    at = f"batch {one.failure.batch}, " if one.failure.batch is not None else ""
+    yield f"raised in {at}{one.by}{under}"
     if one.loader is not None:
-        yield f"it is {one.loader.name}, with {_collate_fn(one)}"
+        yield f"loader: {one.loader.name}, {_collate_fn(one)}"
 
 
 def _collate_fn(one: Raised) -> str:
@@ -160,25 +235,51 @@ def _where(one: Raised) -> Place | None:
     return one.loader.created if one.loader is not None and one.loader.created is not None else user_line(one.failure)
 
 
-def _remedy(one: Raised, kinds: dict[str, list[str]], odd: list[str]) -> Remedy:
-    return Remedy(f"Look at {_named(one.failure, odd)} first. {_advice(kinds)}" if odd else _advice(kinds))
+def _look(failure: Failure, odd: list[str]) -> list[Remedy]:
+    if not odd:
+        return []
+    which = _named(failure, odd)
+    number = odd[0] if _indexed(failure) and odd[0].isdigit() else ""
+    return [
+        Remedy(
+            f"Inspect {which}: it may not be what it should be." if len(odd) == 1 else f"Inspect {which}.",
+            code=[f"print(dataset[{number}])"] if number else [],
+        )
+    ]
 
 
-def _advice(kinds: dict[str, list[str]]) -> str:
+def _advice(kinds: dict[str, list[str]]) -> Remedy:
     """What fits the first two shapes that differ."""
-    sizes = [[_numbers(size) for size in SIZES.findall(shape)] for shape in list(kinds)[:2]]
-    differ = [(one, other) for one, other in zip(*sizes, strict=False) if one != other] if len(sizes) == 2 else []
-    if not differ or len(sizes[0]) != len(sizes[1]):
-        return "Give every sample the same fields and shapes where it is made, or write a collate_fn that pads."
-    one, other = differ[0]
-    if len(one) != len(other):
-        return "They differ in their number of dimensions: give them the same where they are made."
-    if len(one) == 3 and one[1:] == other[1:] and max(one[0], other[0]) <= CHANNELS:
-        return 'They differ in their channels: convert every image to the same, for example by image.convert("RGB").'
-    if one[1:] == other[1:]:
-        return "They differ in length: pad them in a collate_fn, for example by torch.nn.utils.rnn.pad_sequence."
-    return "They differ in size: resize or crop them to one size in __getitem__, or batch samples of one size together."
+    differ = _differ(kinds)
+    if differ is None:
+        return Remedy("Give every sample the same fields and shapes where it is made, or pad in a collate_fn.")
+    if len(differ.usual) != len(differ.other):
+        return Remedy("Give all samples the same number of dimensions where they are made.")
+    if _are_channels(differ.usual, differ.other):
+        return Remedy("Convert every image to the same channels", code=['image = image.convert("RGB")  # of Pillow'])
+    if differ.usual[1:] == differ.other[1:]:
+        return Remedy(
+            "Pad the sequences in a collate_fn (pad_sequence)", code=_padding(next(iter(kinds)), differ.field)
+        )
+    return Remedy("Resize or crop every sample to one size in __getitem__, or batch samples of equal size together.")
 
 
-def _numbers(size: str) -> tuple[int, ...]:
-    return tuple(int(one) for one in size.split(",") if one.strip())
+def _padding(shape: str, field: str) -> list[str]:
+    """For samples that are tensors, or dicts of them: what else they may be is not known so exactly."""
+    if FIELD.fullmatch(shape):
+        return [
+            "def collate(samples):",
+            "    return torch.nn.utils.rnn.pad_sequence(samples, batch_first=True)",
+        ]
+    if not field or not shape.startswith("{") or shape.count("{") > 1:
+        return []
+    return [
+        "def collate(samples):",
+        f"    rest = [{{key: one[key] for key in one if key != {field!r}}} for one in samples]",
+        f"    rows = [one[{field!r}] for one in samples]",
+        f"    return {{**default_collate(rest), {field!r}: pad_sequence(rows, batch_first=True)}}",
+    ]
+
+
+def _numbers(field: str) -> tuple[int, ...]:
+    return tuple(int(one) for one in field.rpartition("[")[2].rstrip("]").split(",") if one.strip())

@@ -1,24 +1,65 @@
-"""A damaged image or compressed file among the samples cannot be decoded.
+"""A damaged image or compressed file cannot be decoded, and crashes the training when its turn comes.
 
-## What it looks at
-An exception raised while a sample was loaded, in a worker or with num_workers=0, that only a decoder raises over the
-content of a file: Pillow's UnidentifiedImageError, "image file is truncated", "broken data stream" and the like, zlib's
-"while decompressing data", gzip's, bz2's and lzma's, and an end of file before its time. With the index and the file.
-Before a run, `unstuck check`: every image, in folders and in archives, by its structure, and with `--decode` by really
-decoding it.
-
-## Why it happens
+## It means
 A download or a copy was interrupted, a disk was full while the file was written, an error page was saved under the name
-of an image, or a file of another kind got among them. It shows only when that sample's turn comes, often after hours.
+of an image, or a file of another kind is among the images. The decoder refuses such a file. That happens only when the
+sample is loaded, often after hours of training.
 
-## What to do
-Look at the file, and fetch it anew or take it out of the list. Then try to open all of them once, before training:
-there is seldom only one. Pillow's LOAD_TRUNCATED_IMAGES fills up what is missing with grey: only as a conscious choice.
+## Fix
+Look at the file. Download or copy it again, or remove it from the file list:
+```sh
+ls -l -- "$FILE"
+file -- "$FILE"
+```
+Then decode all files once before the next run, as shown below: there is seldom only one damaged file.
 
-## How sure it is
-Certain that the decoder refused the content. Files that are missing, locked or on a failing disk are not meant: the
-operating system's errors carry a number, a decoder's do not. The file is the one the exception names, or else one that
-the failing frames held, which may be a neighbour. Images that a check names were read by themselves.
+Skipping damaged samples in `__getitem__` hides how many are lost. If you do it, log every path:
+```python
+try:
+    image = Image.open(path).convert("RGB")
+except OSError as error:
+    logging.warning("skipped %s: %s", path, error)
+    return self[(index + 1) % len(self)]
+```
+`PIL.ImageFile.LOAD_TRUNCATED_IMAGES = True` fills the missing part of a truncated image with grey: only as a conscious
+choice.
+
+## Check it yourself
+Decode every image of a folder, and print those that cannot be decoded:
+```python
+import sys
+from pathlib import Path
+from PIL import Image
+
+for path in Path(sys.argv[1]).rglob("*.jpg"):
+    try:
+        with Image.open(path) as image:
+            image.load()
+    except Exception as error:
+        print(path, error)
+```
+
+## Not this, if
+- the dataset's own code raised, and no decoder: [worker-python-exception](worker-python-exception.md)
+- the file is missing or cannot be read at all: [file-unreadable](file-unreadable.md)
+- a tar archive ends in the middle: [tar-truncated-loud](tar-truncated-loud.md),
+  [tar-truncated-silent](tar-truncated-silent.md)
+- images decode, but have different sizes: [collate-unequal-shapes](collate-unequal-shapes.md)
+
+## How sure
+Judged from an exception raised while a sample was loaded, in a worker or with `num_workers=0`, that only a decoder
+raises over the content of a file: Pillow's UnidentifiedImageError, "image file is truncated", "broken data stream" and
+the like, zlib's "while decompressing data", those of gzip, bz2 and lzma, and an end of file before its time. Certain
+that the decoder refused the content. Files that are missing, locked or on a failing disk are not meant: errors of the
+operating system carry a number, those of a decoder do not. The file is the one the exception names, or else one that
+the failing frames held, which may be a neighbour. Before a run, `unstuck check` looks at every image, in folders and in
+archives, by its structure, and with `--decode` by really decoding it. Images that a check names were read one by one.
+
+## Seen in
+- https://github.com/pytorch/vision/issues/138: "image file is truncated (54 bytes not processed)" from ImageFolder; the
+  data set had corrupted images.
+- https://github.com/lucidrains/stylegan2-pytorch/issues/7: a run of two hours ended by one truncated image.
+- https://github.com/udacity/deep-learning-v2-pytorch/issues/134: one truncated image in a public data set.
 """
 
 from __future__ import annotations
@@ -27,19 +68,25 @@ from collections.abc import Iterator
 
 from ...analysis.case import Case, user_line
 from ...analysis.data_files import Bad, bad, base
-from ...analysis.data_wording import finding, listed_out, once_more
+from ...analysis.data_wording import finding, once_more, skipped
 from ...analysis.data_wording import place as place_of
 from ...analysis.failures import UNIDENTIFIED, Raised, path_of, paths_of, undecoded
 from ...evidence.finding import Certainty, Finding, Remedy, Subject, Symptom
 from ...evidence.process import Failure
 from ...wording.printable import printable, quoted
-from ...wording.text import line, many, said, short
+from ...wording.text import many, said
 from ..rule import rule
 
-SCAN = (
-    r'exec("import sys, pathlib\nfrom PIL import Image\nfor f in pathlib.Path(sys.argv[1]).rglob(sys.argv[2]):'
-    r'\n  try: Image.open(f).load()\n  except Exception as e: print(f, e)")'
+TEXTS = (
+    "image file is truncated",
+    "cannot identify image file",
+    "PIL.UnidentifiedImageError",
+    "broken data stream when reading image file",
+    "Error -3 while decompressing data",
+    "Compressed file ended before the end-of-stream marker was reached",
+    "pickle data was truncated",
 )
+CUT_SHORT = ("truncated", "ended before the end", "Ran out of input", "incomplete")  # in what a decoder says
 
 
 @rule(explains=Symptom.CRASHED, certainty=Certainty.CERTAIN, needs=("recording|data",))
@@ -47,12 +94,13 @@ def check(case: Case) -> Iterator[Finding]:
     refused = undecoded(case)[:1]
     for one in refused:
         failure, path, place = one.failure, path_of(one.failure), user_line(one.failure)
-        spot = f" at {short(place)}" if place is not None else ""
         yield case.finding(
             one.process,
-            cause=f"{_what(failure, path)} {_verdict(failure)}{spot}: {_message(failure)}",
+            cause=f"{_what(failure, path)} {_verdict(failure)} and could not be decoded.",
             seen=[*_seen(one), *_of_file(case, path)],
             remedy=_remedy(one, path),
+            alternatives=_find_others(one, path),
+            saw=said(failure),
             onset_s=failure.at,
             where=place,
             subject=_subject(failure, path),
@@ -69,16 +117,13 @@ def _checked(case: Case, found: list[Bad]) -> Finding:
     held = f" in {base(files[0].path)}" if found[0].first.member else ""
     more = f" and {many(total - 1, 'other image')}" if total > 1 else ""
     where = f", in {many(len(files), 'file')}" if more and len(files) > 1 and held else ""
+    them, again = "it" if total == 1 else "them", once_more(case, files[0])
     return finding(
         case,
         found,
-        f"{first}{held}{more} cannot be decoded{where}: a loader that does not expect it raises when "
-        f"{'its' if total == 1 else 'their'} turn comes.",
-        Remedy(
-            f"Fetch {'it' if total == 1 else 'them'} anew, or leave {'it' if total == 1 else 'them'} out: --quarantine "
-            "writes the names, with a filter for the loader.",
-            [*listed_out(case), *once_more(case, files[0])],
-        ),
+        f"{first}{held}{more} cannot be decoded{where}; loaders that do not skip {them} crash.",
+        Remedy(f"Download or copy {them} again{', then check once more' if again else ''}", again),
+        alternatives=skipped(case),
     )
 
 
@@ -97,8 +142,9 @@ def _what(failure: Failure, path: str) -> str:
 
 
 def _verdict(failure: Failure) -> str:
-    is_what = "is damaged, or no image at all," if failure.type == UNIDENTIFIED else "is damaged"
-    return f"{is_what} and could not be decoded"
+    if failure.type == UNIDENTIFIED:
+        return "is damaged, or is no image,"
+    return "is truncated" if any(words in failure.message for words in CUT_SHORT) else "is damaged"
 
 
 def _sample(failure: Failure) -> str:
@@ -107,26 +153,18 @@ def _sample(failure: Failure) -> str:
     return f"sample number {failure.position + 1:,} of its stream" if failure.position is not None else ""
 
 
-def _message(failure: Failure) -> str:
-    first = failure.message.strip().splitlines()[:1]
-    text = first[0][:160] if first else failure.type
-    return text if text.endswith((".", "!", "?")) else f"{text}."
-
-
 def _seen(one: Raised) -> Iterator[str]:
     failure, place = one.failure, user_line(one.failure)
-    yield said(failure) + (f", raised under {line(place)} in {place.function}" if place is not None else "")
+    yield from (f"file in hand: {path}" for path in paths_of(failure)[:2])
     inner = failure.frames[-1] if failure.frames else None
     if inner is not None and inner != place:
-        yield f"by {'/'.join(inner.file.split('/')[-2:])}:{inner.line} in {inner.function}"
-    if _sample(failure):
-        yield f"{_sample(failure)}, in {one.by}"
+        yield f"raised by {'/'.join(inner.file.split('/')[-2:])}:{inner.line} in {inner.function}"
+    before = f", after {many(one.loader.batches, 'batch')}" if one.loader is not None else ""
+    yield f"{f'{_sample(failure)}, ' if _sample(failure) else ''}in {one.by}{before}"
     if failure.stage:
         yield f"in the stage {failure.stage}" + (f" of {failure.item}" if failure.item else "")
-    yield from (f"file in hand: {path}" for path in paths_of(failure)[:2])
     if one.loader is not None:
-        before = f", after {many(one.loader.batches, 'batch')}"
-        yield f"it was for {one.loader.name}{before}"
+        yield f"loader: {one.loader.name}"
 
 
 def _subject(failure: Failure, path: str) -> Subject | None:
@@ -136,18 +174,17 @@ def _subject(failure: Failure, path: str) -> Subject | None:
 
 
 def _remedy(one: Raised, path: str) -> Remedy:
-    rest = "Then try all files once before the next run: there is seldom only one such."
     if not path:
-        return Remedy(f"See which file {_sample(one.failure) or 'it'} is, and fetch it anew or leave it out. {rest}")
-    pillow = one.failure.type == UNIDENTIFIED or any("/PIL/" in frame.file for frame in one.failure.frames)
-    commands = [f"ls -l {quoted(path)}", f"file {quoted(path)}"]
+        return Remedy(f"Find out which file {_sample(one.failure) or 'it'} is; replace it or remove it from the list.")
     return Remedy(
-        f"Fetch {path} anew, or take it out of the list. {rest}", [*commands, _scan(path)] if pillow else commands
+        "Replace the file, or remove it from the file list", [f"ls -l {quoted(path)}", f"file {quoted(path)}"]
     )
 
 
-def _scan(path: str) -> str:
-    """Opens every file of that kind, and prints those that cannot be."""
-    folder, _, name = path.rpartition("/")
-    pattern = f"*.{name.rpartition('.')[2]}" if "." in name else "*"
-    return f"python -c {quoted(SCAN)} {quoted(folder or '.')} {quoted(pattern)}"
+def _find_others(one: Raised, path: str) -> list[Remedy]:
+    """There is seldom only one damaged file."""
+    if not path:
+        return []
+    pillow = one.failure.type == UNIDENTIFIED or any("/PIL/" in frame.file for frame in one.failure.frames)
+    folder, decode = path.rpartition("/")[0] or ".", " --decode" if pillow else ""
+    return [Remedy("Find the other damaged files before the next run", [f"unstuck check {quoted(folder)}{decode}"])]

@@ -1,27 +1,62 @@
-"""The processes that load share fewer processors than they need, while there are more that they may not use.
+"""The processes that load data are pinned to too few CPU cores, while other cores are free.
 
-## What it looks at
-The affinity of every worker (of the main process, with `num_workers=0`) as the kernel has it, against the processors
-that the machine and the cpusets of its cgroups leave to the training; how many they had when they began; and how the
-kernel served them: processor time, and time in which they were ready to run and had no processor.
+## It means
+CPU affinity is inherited by all child processes. An OpenMP library binds the process that loads it when
+`OMP_PROC_BIND`, `OMP_PLACES`, `GOMP_CPU_AFFINITY` or `KMP_AFFINITY` is set: `import torch` is enough, and all workers
+are then forked onto the one core of the main thread. `taskset`, `numactl` and Slurm may give a task a single core. Or a
+`worker_init_fn` pins every worker to the same one. The workers then take turns on that core.
 
-## Why it happens
-An affinity goes on to all children. An OpenMP library binds the process that loads it (`OMP_PROC_BIND`, `OMP_PLACES`,
-`GOMP_CPU_AFFINITY`, `KMP_AFFINITY`): `import torch` is enough for that, and all workers are forked onto the one
-processor of the main thread. `taskset`, `numactl` or Slurm give a task one processor. Or a `worker_init_fn` pins every
-worker to the same one.
+## Fix
+Unset the variables:
+```sh
+env -u OMP_PROC_BIND -u OMP_PLACES -u GOMP_CPU_AFFINITY -u KMP_AFFINITY python train.py
+```
+Or give the cores back in every worker (here to eight cores):
+```python
+def all_cores(worker_id):
+    os.sched_setaffinity(0, range(8))
 
-## What to do
-Unset those variables, start the command with all its processors, or give them back to each worker:
-`os.sched_setaffinity(0, …)` in `worker_init_fn`. One worker on each processor is fine.
+loader = DataLoader(dataset, num_workers=8, worker_init_fn=all_cores)
+```
+In Slurm, ask for cores, and ask once more in `srun`: since 22.05 it does not inherit the number from `sbatch`.
+```sh
+#SBATCH --cpus-per-task=8
+srun --cpus-per-task="$SLURM_CPUS_PER_TASK" python train.py
+```
+One worker on each core is fine.
 
-## How sure it is
-It is the kernel's own count. It speaks only where the loop waits for data, those who load together may use fewer
-processors than there are of them, want more than they have, wait for one a third of the time or longer, it is they who
-keep these processors busy, and the training does not use the others elsewhere, as ranks that are bound to parts of a
-machine do. Workers that wait for storage, and workers that are pinned each to a processor of its own, are left alone.
-Where the training was started that way, somebody may have meant it: then the other processors must have been idle. In a
-container, processors are those of its cpuset; a quota is a limit as well.
+## Check it yourself
+Which cores the main process and its workers may use, and how many the machine has:
+```sh
+for pid in "$MAIN_PID" $(pgrep -P "$MAIN_PID"); do taskset -cp "$pid"; done
+nproc --all
+```
+Whether the import does it:
+```sh
+python -c 'import os; print(len(os.sched_getaffinity(0))); import torch; print(len(os.sched_getaffinity(0)))'
+```
+
+## Not this, if
+- all cores are used, by too many threads of each worker: [cpu-oversubscription](cpu-oversubscription.md)
+- all cores are used, by too many workers: [too-many-workers](too-many-workers.md)
+- workers wait for storage rather than for a core: [dataloader-bound](dataloader-bound.md)
+- torchrun left the main process a single thread: [omp1-by-torchrun](omp1-by-torchrun.md)
+
+## How sure
+Judged from the affinity of every worker (of the main process, with `num_workers=0`) as the kernel has it, against the
+cores that the machine and the cpusets of its cgroups leave to the training; from how many they had when they began; and
+from the kernel's own count of CPU time and of time spent ready to run without a core. It speaks only where the loop
+waits for data, those who load together may use fewer cores than there are of them, want more than they have, wait for a
+core a third of the time or longer, it is they who keep these cores busy, and the training does not use the others
+elsewhere, as ranks that are bound to parts of a machine do. Workers that wait for storage, and workers that are each
+pinned to a core of their own, are left alone. Where the training was started that way, it may be meant: then the other
+cores must have been idle. In a container, cores are those of its cpuset; a quota is a limit as well.
+
+## Seen in
+- https://github.com/pytorch/pytorch/issues/8126: after `import torch` all worker processes ran on the same core.
+- https://github.com/pytorch/pytorch/issues/101850: in one of two conda environments, workers may use fewer cores than
+  the process that started them.
+- https://github.com/reframe-hpc/reframe/issues/2655: srun no longer takes over `--cpus-per-task` since Slurm 22.05.
 """
 
 from __future__ import annotations
@@ -39,12 +74,12 @@ from ...wording.text import in_words, many, percent
 from ..rule import rule
 
 FEW = 2  # batches after the first
-WANTED = 1.2  # times the processors that they have: a little more than all is no loss
-QUEUED = 0.33  # of the time in which they want to run: two that share one processor wait half of it
-USED = 0.3  # of the processors that they have, by themselves: else somebody else has those
-LITTLE = 0.1  # processors: less is not worth a word
-IDLE = 0.5  # processors
-BESIDE = 0.2  # of the processor time of a main process that loads by itself: its other threads want to run, too
+WANTED = 1.2  # times the cores that they have: a little more than all is no loss
+QUEUED = 0.33  # of the time in which they want to run: two that share one core wait half of it
+USED = 0.3  # of the cores that they have, by themselves: else other programs have those
+LITTLE = 0.1  # cores: less is not worth a word
+IDLE = 0.5  # cores
+BESIDE = 0.2  # of the CPU time of a main process that loads by itself: its other threads want to run, too
 BINDERS = ("taskset", "numactl", "srun", "mpirun", "mpiexec", "prun", "hwloc-bind")
 VARIABLES = "OMP_PROC_BIND", "OMP_PLACES", "GOMP_CPU_AFFINITY", "KMP_AFFINITY"  # the last is for Intel's library
 IN_WORKER, BY_MAIN, FROM_START = "in the workers", "by the main process", "from the start"
@@ -65,12 +100,13 @@ def check(case: Case) -> Iterator[Finding]:
         since = _since(case, main, found)
         if not _others_idle(found, since):
             continue
+        fix, *others = _ways(case, main, loader, found, since)
         yield case.finding(
             main,
-            cause=f"{_who(found, loader)} may run on {_on(found)} only, though there are {int(found.most)}: "
-            f"{_waits(found, loader)}. {_how(case, main, loader, since)}",
+            cause=_cause(found, loader, _how(case, main, loader, since)),
             seen=list(_seen(main, loader, found)),
-            remedy=_remedy(case, main, loader, found, since),
+            remedy=fix,
+            alternatives=others,
             where=loader.created,
             subject=Subject("loader", loader.name),
         )
@@ -91,7 +127,7 @@ def _collapsed(found: Pinned, loader: Loader) -> bool:
 
 
 def _others_idle(found: Pinned, since: str) -> bool:
-    """The training does not use them elsewhere; where it was started with few, nobody else does either."""
+    """The training does not use them elsewhere; where it was started with few, no other program does either."""
     if since == FROM_START:
         return found.idle is not None and found.idle >= IDLE
     return found.most - found.busy >= IDLE
@@ -106,40 +142,27 @@ def _since(case: Case, main: Process, found: Pinned) -> str:
     return FROM_START if few or (host is not None and 0 < host.cpus < found.most) else BY_MAIN
 
 
-def _who(found: Pinned, loader: Loader) -> str:
+def _cause(found: Pinned, loader: Loader, how: str) -> str:
+    one = len(found.on) == 1
+    cores = f"core {in_words(found.on)} of {int(found.most)}" if one else f"{len(found.on)} of {int(found.most)} cores"
     if loader.num_workers == 0:
-        return f"The main process, which loads the batches of {loader.name} itself,"
-    return f"The {len(found.uses)} workers of {loader.name}"
-
-
-def _on(found: Pinned) -> str:
-    noun = "processor" if len(found.on) == 1 else "processors"
-    return f"{noun} {in_words(found.on)}"
-
-
-def _waits(found: Pinned, loader: Loader) -> str:
-    who = "a thread of it" if loader.num_workers == 0 else "a worker"
-    return f"{who} that wants to run waits for its turn {percent(found.queued)} of the time"
+        return f"The main process, which loads the data, is pinned to {cores} ({how})."
+    who = "Both workers" if len(found.uses) == 2 else "All workers"
+    waits = f"wait for the CPU {percent(found.queued)} of the time" if one else "keep waiting for one"
+    return f"{who} are pinned to {cores} ({how}) and {waits}."
 
 
 def _how(case: Case, main: Process, loader: Loader, since: str) -> str:
     if since == IN_WORKER:
-        name = loader.worker_init_fn
-        return f"They were pinned after they had started{f', as {_last(name)} may do' if name else ''}."
+        return f"by {_last(loader.worker_init_fn)}" if loader.worker_init_fn else "after start"
     if since == BY_MAIN:
-        inherited = "" if loader.num_workers == 0 else ", and they inherited that"
-        by = (
-            f"an OpenMP library that it loaded: {_bound(main)} is set"
-            if _bound(main)
-            else "an import or a call of its own"
-        )
-        return f"The main process was pinned after it had started, by {by}{inherited}."
+        return _bound(main) or "after start"
     binder = _binder(case) or ("Slurm" if _in_slurm(main) else "")
-    return f"The training was started that way{f', by {binder}' if binder else ''}."
+    return f"by {binder}" if binder else "at start"
 
 
 def _bound(main: Process) -> str:
-    """The variables that make an OpenMP library bind whoever loads it."""
+    """The variables that make an OpenMP library bind the process that loads it."""
     known = main.threads.variables if main.threads is not None else {}
     return ", ".join(f"{name}={known[name]}" for name in VARIABLES if known.get(name, "false").lower() != "false")
 
@@ -159,52 +182,66 @@ def _last(name: str) -> str:
 
 
 def _seen(main: Process, loader: Loader, found: Pinned) -> Iterator[str]:
-    keep = "it keeps" if loader.num_workers == 0 else "they keep"
-    others = f"; {found.idle:.1f} had nothing to do" if (found.idle or 0.0) >= LITTLE else ""
-    there = f"{many(len(found.could), 'processor')} ({in_words(found.could)})"
-    yield f"{keep} {found.used:.1f} of {there} busy{others}"
+    who = "it" if loader.num_workers == 0 else "the workers"
+    others = f"; {found.idle:.1f} were idle" if (found.idle or 0.0) >= LITTLE else ""
+    there = f"{many(len(found.could), 'CPU core')} ({in_words(found.could)})"
+    yield f"{who} used {found.used:.1f} of {there}, pinned to {in_words(found.on)}{others}"
+    if len(found.on) > 1 or loader.num_workers == 0:
+        noun = "thread" if loader.num_workers == 0 else "worker"
+        yield f"a {noun} that is ready to run waits for a core {percent(found.queued)} of the time"
     if found.quota is not None and found.quota < len(found.could):
-        yield f"the cgroup's quota lets them use {found.quota:g}"
+        yield f"the cgroup's quota allows {found.quota:g} of them"
     at_first = {one.process.processors for one in found.uses} - {None}
     if at_first and main.processors is not None:
         began = "" if loader.num_workers == 0 else f"; its workers began with {min(filter(None, at_first))}"
-        yield f"the main process might use {many(main.processors, 'processor')} when it imported torch{began}"
-    yield f"num_workers is {loader.num_workers}; the loop waits for data {percent(waiting(loader).share)} of the time"
+        yield f"at `import torch` the main process could use {many(main.processors, 'core')}{began}"
+    yield f"the loop waits for data {percent(waiting(loader).share)} of the time"
+    yield f"loader: {loader.name}, num_workers={loader.num_workers}"
 
 
-def _remedy(case: Case, main: Process, loader: Loader, found: Pinned, since: str) -> Remedy:
-    processors = in_words(found.could)
-    command = quoted_line(case.run.command)
+def _ways(case: Case, main: Process, loader: Loader, found: Pinned, since: str) -> list[Remedy]:
+    """The fix, and other ways out."""
+    cores, command = in_words(found.could), quoted_line(case.run.command)
     if since == FROM_START and _in_slurm(main):
         wanted = min(len(found.uses) + 1, int(found.most))
-        return Remedy(
-            f"Ask for {wanted} processors for each task, `#SBATCH --cpus-per-task={wanted}`, and once more in front of "
-            f"the training, `srun --cpus-per-task={wanted}`: srun does not take it over from sbatch."
-        )
+        return [
+            Remedy(
+                f"Ask Slurm for {wanted} cores per task in the job, and again in srun, which does not inherit it",
+                [f"srun --cpus-per-task={wanted} {command or 'python train.py'}"],
+                [f"#SBATCH --cpus-per-task={wanted}"],
+            )
+        ]
     if since == FROM_START:
-        return Remedy(
-            f"Start it without the binding, or with all {len(found.could)} processors: `taskset -c {processors}` right "
-            "in front of python.",
-            [f"taskset -c {processors} {command}"] if command and not _binder(case) else [],
-        )
-    call = f"os.sched_setaffinity(0, {_set(found.could)})"
+        started = [f"taskset -c {cores} {command}"] if command and not _binder(case) else []
+        return [Remedy(f"Start the training without the pinning, or with all {len(found.could)} cores", started)]
     if since == IN_WORKER:
         name = f"{_last(loader.worker_init_fn)} (worker_init_fn)" if loader.worker_init_fn else "the dataset"
-        return Remedy(
-            f"Take the pinning out of {name}, or let it use all processors, `{call}`; or one for each worker, "
-            f"`os.sched_setaffinity(0, {{worker % {len(found.could)}}})`."
-        )
-    own = "after the imports" if loader.num_workers == 0 else "in worker_init_fn"
+        return [
+            Remedy(f"Remove the pinning from {name}, or let every worker use all cores", code=_give_back(found.could)),
+            Remedy("Pin each worker to a core of its own", code=[_one_each(found.could)]),
+        ]
+    give = _give_back(found.could)
+    code = give if loader.num_workers == 0 else ["def worker_init_fn(worker_id):", f"    {give[0]}"]
+    back = Remedy(
+        f"Give the cores back {'after the imports' if loader.num_workers == 0 else 'in every worker'}", code=code
+    )
     names = [one.partition("=")[0] for one in _bound(main).split(", ") if one]
     if not names:
-        return Remedy(f"Find what pins it, or give the processors back: call `{call}` {own}.")
-    return Remedy(
-        f"Unset {' and '.join(names)}, in the shell, the job script or the program itself. Or give the processors "
-        f"back: call `{call}` {own}.",
-        [f"env {' '.join(f'-u {name}' for name in names)} {command}"] if command else [],
-    )
+        return [back, Remedy("Find the import or the call that pins the main process, and remove it.")]
+    unset = f"env {' '.join(f'-u {name}' for name in names)} {command}"
+    return [Remedy(f"Unset {' and '.join(names)}, wherever it is set", [unset] if command else []), back]
 
 
-def _set(processors: set[int]) -> str:
-    whole = processors == set(range(len(processors)))
-    return f"range({len(processors)})" if whole else "{" + ", ".join(map(str, sorted(processors))) + "}"
+def _give_back(cores: set[int]) -> list[str]:
+    return [f"os.sched_setaffinity(0, {_set(cores)})"]
+
+
+def _one_each(cores: set[int]) -> str:
+    if cores == set(range(len(cores))):
+        return f"os.sched_setaffinity(0, {{worker_id % {len(cores)}}})"
+    return f"os.sched_setaffinity(0, {{{sorted(cores)}[worker_id % {len(cores)}]}})"
+
+
+def _set(cores: set[int]) -> str:
+    whole = cores == set(range(len(cores)))
+    return f"range({len(cores)})" if whole else "{" + ", ".join(map(str, sorted(cores))) + "}"

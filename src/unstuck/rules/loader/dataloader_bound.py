@@ -1,37 +1,68 @@
-"""The training loop waits for data more than it should.
+"""The training loop spends too much of its time waiting for data.
 
-## What it looks at
-For each loader that is trained on: how long every `next()` took against how long the loop's body took, the first batch
-of each pass left aside. Then what the time in the workers went into (the dataset's own code, collating, waiting for an
-index), how much of it was processor time, and how many processors the training may use. Where stages of the work on
-a sample are known (`unstuck.stage`; readers of numpy, torch and Pillow), it says which takes most, and whether that one
-computes, reads or waits. Where the waits come in stripes, one long wait in as many batches as there are workers, it
-says so: the workers started together and still work in step, so that their batches are ready at the same time. A larger
-prefetch_factor only smooths that.
+## It means
+Samples take longer to load than batches take to train on, and there are too few workers to hide that: too few CPU
+cores, slow storage, a costly decode or augmentation. With `num_workers=0` the training process itself loads every
+batch, and nothing else happens. Where the waits come in stripes, one long wait in as many batches as there are workers,
+the workers started together and still work in step. A larger `prefetch_factor` only smooths that.
 
-Of a run that nobody recorded, `unstuck why PID --seconds N` samples the stacks: how often the loop was met waiting for
-data, and at which line of a sample its workers were met.
+## Fix
+What this run's evidence points at. While CPU cores are idle and workers are busy, more workers:
+```python
+# before
+loader = DataLoader(dataset, batch_size=32)
+# after
+loader = DataLoader(dataset, batch_size=32, num_workers=8, persistent_workers=True, pin_memory=True)
+```
+Each worker costs memory: its own copy of what the dataset changes, and `prefetch_factor` batches. When all cores are in
+use, cheaper samples: decode to the size that is needed, store the data preprocessed, augment whole batches on the GPU.
+When workers wait rather than compute, faster or nearer storage, and larger reads. What is advised to one rank is done
+by all of them, so the idle cores are divided by the number of ranks. Workers started by spawn or forkserver import
+everything again, so they should stay from epoch to epoch (`persistent_workers=True`).
 
-## Why it happens
-Samples take longer to load than batches take to train on, and there are too few workers to hide it: too few processors,
-a slow disk, a costly decode or augmentation; or `num_workers=0`, which loads every batch in the training process itself
-while nothing else happens.
+## Check it yourself
+Time the loader alone. If it is no faster than the training, it is the limit:
+```python
+start = time.perf_counter()
+batches = sum(1 for _ in itertools.islice(loader, 100))
+print((time.perf_counter() - start) / batches, "s per batch")
+```
+See whether the workers compute or wait while the training runs:
+```sh
+top -b -n 1 -p "$(pgrep -d , -P "$MAIN_PID")"
+nvidia-smi --query-gpu=utilization.gpu --format=csv -l 1
+```
 
-## What to do
-What the evidence of this run points at: more workers while CPU cores are idle and workers are busy, cheaper samples
-when all cores are in use, faster or nearer storage when workers wait rather than compute. All processes of the node
-count by the CPU time that they used: every rank with its workers and threads, and other programs. What is advised to
-one rank is done by all of them, so the idle cores are divided by their number. Where workers are started by spawn or
-forkserver, which import everything again, they should stay from epoch to epoch (`persistent_workers=True`).
+## Not this, if
+- single slow samples hold everything up: [in-order-head-of-line](in-order-head-of-line.md)
+- only the first batch is slow: [first-batch-slow](first-batch-slow.md)
+- the time goes into starting workers: [worker-respawn-epoch-gap](worker-respawn-epoch-gap.md),
+  [next-iter-every-step](next-iter-every-step.md)
+- it goes into sending batches: [huge-storage-slice](huge-storage-slice.md), [many-small-tensors](many-small-tensors.md)
+- workers fight for CPU cores: [too-many-workers](too-many-workers.md),
+  [cpu-oversubscription](cpu-oversubscription.md), [cpu-affinity-collapsed](cpu-affinity-collapsed.md)
+- only one rank is slow: [straggler-rank](straggler-rank.md)
 
-## How sure it is
+## How sure
+Judged, for each loader that is trained on, from how long every `next()` took against how long the loop's body took, the
+first batch of each epoch left aside. Then from what the time in the workers went into (the dataset's own code,
+collating, waiting for an index), how much of it was CPU time, and how many cores the training may use. All processes of
+the node count by the CPU time that they used: every rank with its workers and threads, and other programs. Where stages
+of the work on a sample are known (`unstuck.stage`; readers of numpy, torch and Pillow), it says which takes most, and
+whether that one computes, reads or waits.
+
 Certain of the shares: they are measured over every step. It speaks from 30 % waiting and 2 ms a step on, in a loop of
-at least ten batches and five seconds, so that a short trial, a warm-up or a small model on data in memory stays quiet.
-Time in which the run was ready and other programs had the CPU cores is left out, by the kernel's count. A GPU that is
-busy 90 % of the time has enough to do, whatever the loop waits for. Where that cannot be known (no utilisation rate, as
-with MIG and ROCm, or a GPU that other processes use, too), it is only possible, and the evidence says so.
-From samples it knows the same shares within a few per cent, of the seconds it looked at: it keeps quiet unless the loop
-was seen to do something with its batches, and while the workers are only starting.
+at least ten batches and five seconds, so a short trial, a warm-up or a small model on data in memory stays quiet. Time
+in which the run was ready and other programs had the CPU cores is left out, by the kernel's count. A GPU that is busy
+90 % of the time has enough to do, whatever the loop waits for. Where that cannot be known (no utilisation rate, as with
+MIG and ROCm, or a GPU that other processes use, too), the finding is only possible, and the evidence says so. Of a run
+that was not recorded, `unstuck why PID --seconds N` samples the stacks: how often the loop was waiting for data, and at
+which line of a sample its workers were. That gives the same shares within a few per cent: it keeps quiet unless the
+loop was seen to do something with its batches, and while the workers are only starting.
+
+## Seen in
+- https://github.com/mlfoundations/open_clip/issues/703: a freeze every num_workers iterations, with slow storage.
+- https://github.com/Lightning-AI/pytorch-lightning/issues/1322: a pause after every 4 steps, solved by more workers.
 """
 
 from __future__ import annotations
@@ -52,22 +83,24 @@ from ...analysis.time_use import Loop, Time, loops
 from ...evidence.finding import Certainty, Finding, Remedy, Subject, Symptom
 from ...evidence.loader import Fetching, Loader
 from ...evidence.process import Process
-from ...wording.text import duration, line, many, percent, short
+from ...wording.text import duration, many, percent, short
 from ..rule import Level, rule
 from ._torchdata import is_of_nodes
-from ._torchdata import remedy as remedy_of_nodes
+from ._torchdata import ways as ways_of_nodes
 from ._torchdata import why as why_of_nodes
 from ._worker_count import ON_CORE, Room, advice, room, room_by_samples
 
 SHARE = 0.3  # a GPU kept busy less than 70 % of the time is the usual mark of a loader that does not keep up
 BATCHES = 10
 SECONDS = 5.0  # of looping: below that, start-up effects are all there is
-LONG = 0.002  # seconds of waiting a step: below that, handing a batch over from a worker would cost as much
+LONG = 0.002  # seconds of waiting a step: below that, sending a batch from a worker would cost as much
 SAMPLED = 1.0  # seconds of samples: fewer are an anecdote
 IDLE = 0.5  # of the workers' time: if they rest that much, it is not their samples that take long
-HANDING = "Handing batches over takes long: return fewer and larger tensors, and no views of big ones."
+SENDING = Remedy("Return fewer and larger tensors, and no views of big ones: sending batches is what takes long.")
+ELSEWHERE = Remedy("Look at what else each batch takes: the sampler, a batch_sampler, pin_memory.")
+RECORD = Remedy("Run it under `unstuck run`: a recording tells which batches take long to arrive.")
 TOLD = 0.05  # of loading: less is not worth words
-STARTED = 3.0  # seconds of age of the workers: before, the first batch is waited for, and that is no rate
+STARTED = 3.0  # seconds of age of the workers: before, the loop waits for its first batch, and that is no rate
 
 
 @rule(explains=Symptom.SLOW, certainty=Certainty.CERTAIN, needs=("recording|samples",), level=Level.ECHO)
@@ -87,16 +120,19 @@ def _recorded(case: Case) -> Iterator[Finding]:
             continue  # more workers would take more memory: that there was too little comes first
         fetching, space = fetching_of(case, main, loader), room(case, main, loader)
         parts = _spread(case, main, loader, fetching)
+        fix, *others = _ways(loader, fetching, space, parts)
         yield case.finding(
             main,
-            cause=f"Training waits for data {percent(loop.share)} of the time: {_why(loader, fetching, space, parts)}",
+            cause=f"Training waits for data {percent(loop.share)} of the time: {_why(loader, fetching, space, parts)}.",
             seen=[
-                *_seen(loader, fetching, parts),
+                *_seen(loader, fetching, space, parts),
                 *in_words(case, main, loader),
                 *left_out(case, main, loader, loop),
+                f"loader: {loader.name}",
                 *gpu.words,
             ],
-            remedy=_remedy(loader, fetching, space, parts),
+            remedy=fix,
+            alternatives=others,
             certainty=gpu.certainty,
             where=loader.reads_at if is_users(loader.reads_at) else loader.created,
             subject=Subject("loader", loader.name),
@@ -111,27 +147,19 @@ def _spread(case: Case, main: Process, loader: Loader, fetching: list[Fetching])
 
 
 def _why(loader: Loader, fetching: list[Fetching], space: Room, parts: Spread | None) -> str:
-    name = loader.name
     if is_of_nodes(loader):
-        return f"{name} does not keep up, {why_of_nodes(loader)}."
-    if space.is_full and space.most(loader.num_workers, parts) <= loader.num_workers:
-        return f"{name} has no free CPU core to load with, {space.words}."
+        return why_of_nodes(loader)
+    if _has_no_room(loader, space, parts):
+        return "there is no free CPU core to load with"
     if loader.num_workers == 0:
-        return f"{name} has num_workers=0, so the training process loads every batch itself."
-    busy = _busy(fetching)
-    if busy < IDLE:
-        rest = f"its workers fetch only {percent(busy)} of the time, so it is not the samples that take long"
-        return f"{name} does not keep up, though {rest}."
-    workers = "its only worker is" if loader.num_workers == 1 else f"its {loader.num_workers} workers are"
-    return f"{name} does not keep up, though {workers} busy {percent(busy)} of the time.{_in_step(loader)}"
+        return "num_workers=0 loads every batch in the training process"
+    if _busy(fetching) < IDLE:
+        return "its workers are mostly idle, so samples are not the bottleneck"
+    return f"{many(loader.num_workers, 'worker')} cannot keep up"
 
 
-def _in_step(loader: Loader) -> str:
-    """The pattern that people see: some steps run smoothly, then one stands still."""
-    found = stripes(loader)
-    if found is None:
-        return ""
-    return f" They work in step: one batch in {found.every} is waited for {duration(found.long)}."
+def _has_no_room(loader: Loader, space: Room, parts: Spread | None) -> bool:
+    return space.is_full and space.most(loader.num_workers, parts) <= loader.num_workers
 
 
 def _busy(fetching: list[Fetching]) -> float:
@@ -147,27 +175,31 @@ def _parts(fetching: list[Fetching]) -> tuple[float, float, float]:
     return fetched, max(fetched - collated, 0.0), collated
 
 
-def _seen(loader: Loader, fetching: list[Fetching], parts: Spread | None) -> Iterator[str]:
+def _seen(loader: Loader, fetching: list[Fetching], space: Room, parts: Spread | None) -> Iterator[str]:
     yield (
-        f"a batch is waited for {duration(loader.waits.mean)} and trained on {duration(loader.bodies.mean)}, "
-        f"over {many(loader.waits.count, 'step')}"
+        f"per step: {duration(loader.waits.mean)} waiting for data, {duration(loader.bodies.mean)} training "
+        f"({many(loader.waits.count, 'step')})"
     )
     found = stripes(loader)
     if found is not None:
         yield (
-            f"one batch in {found.every} is waited for {duration(found.long)}, those between for "
-            f"{duration(found.between)}: as many as there are workers come at once, then none"
+            f"the workers work in step: one batch in {found.every} takes {duration(found.long)} to arrive, those "
+            f"between {duration(found.between)}"
         )
+    if not is_of_nodes(loader) and _has_no_room(loader, space, parts):
+        yield space.words
     fetched, own, collated = _parts(fetching)
     count = sum(one.fetches.count for one in fetching)
     if not fetched or not count:
         return
-    where = f" ({line(loader.reads_at)})" if is_users(loader.reads_at) else ""
-    apart = f": {percent(own / fetched)} in the dataset's own code{where}, {percent(collated / fetched)} in collating"
+    apart = f": {percent(own / fetched)} in the dataset's own code, {percent(collated / fetched)} collating"
     timed = any(one.collates.count for one in fetching)  # not where the dataset takes a batch as a whole
-    yield f"loading a batch takes {duration(fetched / count)}{apart if timed else where}"
+    yield f"loading a batch takes {duration(fetched / count)}{apart if timed else ''}"
     if parts is not None:
-        yield f"{percent(parts.computing)} of that is processor time{_off_core(parts)}"
+        yield f"{percent(parts.computing)} of that is CPU time{_off_core(parts)}"
+    if loader.num_workers:
+        workers = "the only worker is" if loader.num_workers == 1 else f"the {loader.num_workers} workers are"
+        yield f"{workers} busy {percent(_busy(fetching))} of the time"
 
 
 def _off_core(parts: Spread) -> str:
@@ -180,12 +212,12 @@ def _off_core(parts: Spread) -> str:
     return f", {percent(parts.queued)} waiting for a CPU core{rest}"
 
 
-def _remedy(loader: Loader, fetching: list[Fetching], space: Room, parts: Spread | None) -> Remedy:
+def _ways(loader: Loader, fetching: list[Fetching], space: Room, parts: Spread | None) -> list[Remedy]:
+    """The fix, and other ways out."""
     if is_of_nodes(loader):
-        return Remedy(remedy_of_nodes(loader, space.cpus))
+        return ways_of_nodes(loader, space.cpus)
     if loader.num_workers and _busy(fetching) < IDLE:
-        elsewhere = "Look at what comes with each batch: the sampler, a batch_sampler, pin_memory."
-        return Remedy(HANDING if handing(fetching) > SHARE else elsewhere)
+        return [SENDING if handing(fetching) > SHARE else ELSEWHERE]
     fetched, own, collated = _parts(fetching)
     count = sum(one.fetches.count for one in fetching)
     per_batch = fetched / count if count else 0.0
@@ -197,7 +229,7 @@ def _remedy(loader: Loader, fetching: list[Fetching], space: Room, parts: Spread
         workers=loader.num_workers,
         needed=ceil(per_batch / max(loader.bodies.mean, 1e-4)) + 1 if per_batch else loader.num_workers + 1,
         reason=f"loading a batch takes {duration(per_batch)}, training on it {duration(loader.bodies.mean)}",
-        cheaper=f"make {'collating' if collated > own else place} cheaper",
+        slow="collating" if collated > own else place,
     )
 
 
@@ -206,62 +238,62 @@ def _sampled(case: Case) -> Iterator[Finding]:
         if loop.looked < SAMPLED or loop.waiting < SHARE or not loop.gets_on or not _at_work(loop):
             continue
         most = loop.line if loop.idle < IDLE else None
+        fix, *others = _sampled_ways(case, loop)
         yield case.finding(
             loop.main,
-            cause=f"The loop at {short(loop.at)}{_of_rank(loop)} waits for data {percent(loop.waiting)} of the time: "
-            f"{_sampled_why(loop)}",
+            cause=f"Training waits for data {percent(loop.waiting)} of the time: {_sampled_why(loop)}.",
             seen=list(_samples(loop)),
-            remedy=_sampled_remedy(case, loop),
+            remedy=fix,
+            alternatives=others,
             where=most.where if most is not None else loop.at,
         )
 
 
-def _of_rank(loop: Loop) -> str:
-    return "" if loop.main.rank is None else f" of rank {loop.main.rank}"
-
-
 def _at_work(loop: Loop) -> bool:
-    """Its workers have been there for a while: neither just started, nor started anew all the time."""
+    """Its workers have existed for a while: neither just started, nor started again all the time."""
     settled = [one for one in loop.workers if one.age >= STARTED]
     return loop.alone or len(settled) > len(loop.workers) - len(settled) + loop.started
 
 
 def _sampled_why(loop: Loop) -> str:
     most = loop.line
-    spot = f"{short(most.where)} ({most.where.function})" if most is not None and most.where is not None else ""
+    function = most.where.function if most is not None and most.where is not None else ""
     if loop.alone:
-        return f"it has num_workers=0 and loads every batch itself{f', mostly at {spot}' if spot else ''}."
-    workers = "its only worker is" if len(loop.workers) == 1 else f"its {len(loop.workers)} workers are"
+        return f"num_workers=0 loads every batch in the training process{f', mostly in {function}' if function else ''}"
     if most is None or loop.idle >= IDLE:
-        return f"{workers} idle {percent(loop.idle)} of the time, so it is not the samples that take long."
-    return f"{workers} busy, {percent(most.seconds / loop.loaded)} of the time at {spot}."
+        return "its workers are mostly idle, so samples are not the bottleneck"
+    workers = "its only worker spends" if len(loop.workers) == 1 else "its workers spend"
+    return f"{workers} {percent(most.seconds / loop.loaded)} of theirs in {function}"
 
 
 def _samples(loop: Loop) -> Iterator[str]:
     rest = [one for one in loop.times if one.what not in (WAITING, FETCHING)][:2]
     others = "".join(f", {percent(one.seconds / loop.looked)} {one.what}" for one in rest)
-    yield f"in {duration(loop.looked)} of samples: {percent(loop.waiting)} {WAITING}{others}"
+    yield f"over {duration(loop.looked)} of samples: {percent(loop.waiting)} {WAITING}{others}"
     parts = ", ".join(f"{percent(one.seconds / loop.loaded)} {_part(one)}" for one in loop.loading[:3])
-    yield f"{'loading' if loop.alone else 'the time of the workers'} goes into: {parts}"
+    count = "" if loop.alone else f"{many(len(loop.workers), 'worker')}, "
+    yield f"{count}time of loading: {parts}"
     spent = loop.spread
     if spent is not None and loop.idle < IDLE:
-        yield f"{percent(spent.computing)} of loading is processor time{_off_core(spent)}"
+        yield f"{percent(spent.computing)} of loading is CPU time{_off_core(spent)}"
+    rank = "" if loop.main.rank is None else f" of rank {loop.main.rank}"
+    yield f"the loop{rank} is at {short(loop.at)}"
 
 
 def _part(one: Time) -> str:
-    return one.what if one.where is None else f"{line(one.where)} ({one.where.function})"
+    return one.what if one.where is None else f"{short(one.where)} ({one.where.function})"
 
 
-def _sampled_remedy(case: Case, loop: Loop) -> Remedy:
+def _sampled_ways(case: Case, loop: Loop) -> list[Remedy]:
+    """The fix, and other ways out."""
     if not loop.alone and loop.idle >= IDLE:
-        tells = "Run it under `unstuck run`: the recording tells which batches are waited for."
-        return Remedy(f"{f'{HANDING} ' if loop.handing > SHARE else ''}{tells}")
+        return [SENDING, RECORD] if loop.handing > SHARE else [RECORD]
     return advice(
         None,
         room_by_samples(case, loop),
         loop.spread,
         workers=len(loop.workers),
         needed=loop.needed,
-        reason=f"data is waited for {percent(loop.waiting)} of the time",
-        cheaper=f"make {short(loop.line.where) if loop.line is not None else 'the samples'} cheaper",
+        reason=f"training waits for data {percent(loop.waiting)} of the time",
+        slow=short(loop.line.where) if loop.line is not None else "the samples",
     )

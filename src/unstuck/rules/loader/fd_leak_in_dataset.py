@@ -1,21 +1,62 @@
-"""The dataset opens files and does not close them, until its process may open no more.
+"""The dataset opens files and never closes them, until its process may open no more.
 
-## What it looks at
-The exception with which descriptors ran out while a sample was fetched or a batch sent, and what the descriptors of
-that very process were at that moment: most are files (or sockets, or pipes), and which.
-
-## Why it happens
+## It means
 `__getitem__` opens a file, an archive or a connection for each sample and leaves it open: `open(path)` without `with`,
 a lazily read image, a handle that is put into a cache without a limit. Every worker has descriptors of its own, usually
 1,024, and runs out of them alone. What then fails is whatever needs the next one: opening a sample, or sending a batch.
 
-## What to do
-Close what is opened, best with `with`. Where handles are kept on purpose, keep a bounded number and close the oldest. A
-higher limit puts the end off, unless the number of files is bounded and known.
+## Fix
+Close each file as soon as the sample is read:
+```python
+# before
+data = open(path, "rb").read()
+image = Image.open(path)
 
-## How sure it is
-Sure what the descriptors were spent on: they were counted when there were none left. The line named is the one that
-needed one more: where several lines open files, another may be the one that does not close them.
+# after
+with open(path, "rb") as file:
+    data = file.read()
+with Image.open(path) as file:
+    image = file.convert("RGB")
+```
+Where handles are kept on purpose, keep a bounded number and close the oldest (`functools.lru_cache` does not close what
+it drops):
+```python
+class Handles(OrderedDict):
+    def get(self, path):
+        if path not in self:
+            self[path] = h5py.File(path)
+        self.move_to_end(path)
+        if len(self) > 64:
+            self.popitem(last=False)[1].close()
+        return self[path]
+```
+A higher limit (`ulimit -n`) only delays the crash, unless the number of files is bounded and known.
+
+## Check it yourself
+Count the descriptors of a worker while it loads, and look what they are. The count should not grow:
+```sh
+ls "/proc/$WORKER_PID/fd" | wc -l
+ls -l "/proc/$WORKER_PID/fd" | tail
+```
+Python names the line that leaves a file open:
+```sh
+python -X tracemalloc=10 -W always::ResourceWarning train.py
+```
+
+## Not this, if
+- most descriptors of the main process are shared memory: [fd-exhausted-tensors-kept](fd-exhausted-tensors-kept.md)
+- /dev/shm is full: [shm-exhausted](shm-exhausted.md)
+- the message is "Cannot allocate memory" with free memory: [max-map-count](max-map-count.md)
+
+## How sure
+Judged from the exception with which descriptors ran out while a sample was loaded or a batch sent, and from what the
+descriptors of that very process were at that moment: most are files (or sockets, or pipes), and which. Certain what the
+descriptors were spent on: they were counted when there were none left. The line named is the one that needed one more:
+where several lines open files, another may be the one that does not close them.
+
+## Seen in
+- https://github.com/pytorch/pytorch/issues/165532: a dataset with several open files per sample, and `EMFILE` in its
+  worker.
 """
 
 from __future__ import annotations
@@ -26,9 +67,13 @@ from ...analysis.case import Case, is_users, user_line
 from ...analysis.failures import OPENED, Raised, listed, over_time, ran_out, spent_on
 from ...evidence.basics import Place
 from ...evidence.finding import Certainty, Finding, Remedy, Subject, Symptom
-from ...wording.text import line, many, said, short, who
+from ...wording.text import line, many, said, who
 from ..rule import Level, rule
 
+TEXTS = ("[Errno 24] Too many open files", "OSError: [Errno 24]", "received 0 items of ancdata")
+HANDLES = {"file": "file handles", "socket": "sockets", "pipe": "pipes"}
+RAISE = 'ulimit -n "$(ulimit -Hn)"'
+LARGE = 65536  # descriptors: what a limit is often raised to
 SHOWN = 3
 EACH = 0.1  # within this much of a whole number a sample, the number is said
 
@@ -38,11 +83,14 @@ def check(case: Case) -> Iterator[Finding]:
     leaks = [one for one in ran_out(case) if spent_on(one.failure) in OPENED and _fetches(one)]
     for one in sorted(leaks, key=lambda one: not is_users(user_line(one.failure)))[:1]:
         files = _files(case, one)
+        fix, *others = _ways(one)
         yield case.finding(
             one.process,
             cause=_cause(one),
             seen=list(_seen(case, one, files)),
-            remedy=_remedy(one),
+            remedy=fix,
+            alternatives=others,
+            saw=said(one.failure, 160),
             onset_s=one.failure.at,
             where=_place(one),
             subject=Subject("file", files[0]) if files else None,
@@ -77,42 +125,42 @@ def _kind(one: Raised) -> tuple[str, int]:
 
 def _cause(one: Raised) -> str:
     kind, count = _kind(one)
-    name = one.loader.dataset.rpartition(".")[2] if one.loader is not None else ""
-    owner = f"The dataset {name}" if name else "The dataset"
+    name = (one.loader.dataset.rpartition(".")[2] if one.loader is not None else "") or "The dataset"
     samples = _samples(one)
-    after = f" after {many(samples, 'sample')}" if samples else ""
-    return (
-        f"{owner} leaves open what it opens: {many(count, kind)} in {who(one.process)}, which may have "
-        f"{one.failure.descriptor_limit:,} descriptors and has none left{after}."
-    )
+    after = f" after {many(samples, 'sample')}" if samples else ", and no more can be opened"
+    return f"{name} leaks {HANDLES[kind]}: {count:,} are open{after}."
 
 
 def _seen(case: Case, one: Raised, files: list[str]) -> Iterator[str]:
+    limit = f"{one.failure.descriptor_limit:,}"
+    yield f"limit {limit}, open in {who(one.process)}: {listed(one.failure)}"
+    yield from (f"still open: {name}" for name in files[:SHOWN])
     place = user_line(one.failure)
-    at = f", under {line(place)} in {place.function}" if place is not None and is_users(place) else ""
-    yield said(one.failure, 160) + (at or ", while a batch was handed over")
-    yield f"open at that moment: {listed(one.failure)}"
-    yield from (f"one of them: {name}" for name in files[:SHOWN])
+    is_own = place is not None and is_users(place)
+    yield (
+        f"raised below {line(place)} in {place.function}"
+        if place is not None and is_own
+        else "raised while a batch was sent"
+    )
     if one.process is not one.main:
         mains = over_time(case, one.main)
         if mains:
-            yield f"{who(one.main)} had {max(count for _, count in mains):,} descriptors at most"
+            yield f"{who(one.main)} had at most {max(count for _, count in mains):,} descriptors"
     if one.loader is not None:
-        yield f"it fetched for {one.loader.name}"
+        yield f"loader: {one.loader.name}"
 
 
-def _remedy(one: Raised) -> Remedy:
+def _ways(one: Raised) -> list[Remedy]:
+    """The fix, and other ways out."""
     kind, count = _kind(one)
     samples = _samples(one)
     rate = count / samples if samples else 0.0
     whole = rate > EACH and abs(rate - round(rate)) <= EACH * rate
-    each = f" ({many(round(rate), kind)} for each sample)" if whole else ""
-    place = _place(one)
-    where = f"; it ran out at {short(place)}" if place is not None else ""
-    text = (
-        f"Close what the dataset opens{each}, best by `with`, once the sample is read{where}. Handles that are kept on "
-        "purpose need a limit, with the oldest closed."
-    )
-    if rate:
-        text += f" Raising `ulimit -n` only puts it off: 65,536 would last for {65536 / rate:,.0f} samples a worker."
-    return Remedy(text)
+    each = f" ({many(round(rate), kind)} per sample stays open)" if whole else ""
+    code = ['with open(path, "rb") as file:'] if kind == "file" else []
+    last = f": {LARGE:,} last for {LARGE / rate:,.0f} samples per worker" if rate else ""
+    return [
+        Remedy(f"Close each {kind} once the sample is read{each}", code=code),
+        Remedy("If handles are kept on purpose, keep a bounded number and close the oldest."),
+        Remedy(f"Raise the limit, which only delays the crash{last}", [RAISE]),
+    ]

@@ -1,20 +1,58 @@
-"""Ending the workers takes long, because each is inside a long sample and cannot hear that it is to end.
+"""Ending a loader's workers takes seconds, because they are still inside long samples.
 
-## What it looks at
-How long the loader took to end its workers, from the recording; in a live run, a main process that is ending workers
-while they are still inside samples.
+## It means
+When the loop leaves an iterator before its end, by `break`, by an exception or at exit, torch tells the workers to end
+and waits up to five seconds for each, one after another. A worker looks for that message only between two batches. One
+that is busy with a long sample, mostly a prefetched one that is no longer needed, costs the full five seconds and is
+then terminated. At the normal end of an epoch the workers have nothing left to load and end at once.
 
-## Why it happens
-At the end of a pass, after a `break` and at exit, torch tells its workers to go and waits five seconds for each. A
-worker looks only between two batches; one that is busy with a long sample, mostly a prefetched one that nobody needs
-any more, is waited for in full and then ended by force. The times add up over the workers.
+## Fix
+Let the sampler draw only what the loop uses, instead of leaving the loop early:
+```python
+# before
+for step, batch in enumerate(DataLoader(dataset, batch_size=8, shuffle=True, num_workers=4)):
+    if step == 100:
+        break
 
-## What to do
-Make single samples shorter, prefetch less (`prefetch_factor=1`), keep the workers with `persistent_workers=True` so
-that they end only once, or run the pass to its end instead of breaking out of it. It goes on by itself.
+# after
+sampler = RandomSampler(dataset, num_samples=100 * 8)
+for batch in DataLoader(dataset, batch_size=8, sampler=sampler, num_workers=4):
+    ...
+```
+Or begin fewer batches that are then thrown away (`prefetch_factor=1`), make single samples shorter, or keep the workers
+with `persistent_workers=True`: they are then ended only once, at exit. The next epoch still waits until they have
+finished what they had begun. It is safe to do nothing: the run continues by itself.
 
-## How sure it is
-Sure of the time and of the cause.
+## Check it yourself
+While it takes long, the main process is in `_shutdown_workers`:
+```sh
+py-spy dump --pid "$MAIN_PID"
+```
+Or time it:
+```python
+batches = iter(loader)
+next(batches)
+start = time.monotonic()
+del batches
+print(time.monotonic() - start)  # near 0; 5 s per busy worker if their samples are long
+```
+
+## Not this, if
+- the pause is at the start of each epoch: [worker-respawn-epoch-gap](worker-respawn-epoch-gap.md)
+- the pause is between epochs, in code of your own: [epoch-boundary-gap](epoch-boundary-gap.md)
+- the training is over and a thread keeps the process alive: [nondaemon-thread-exit](nondaemon-thread-exit.md)
+
+## How sure
+Judged from how long the loader took to end its workers, by the recording; in a live run, from a main process that is
+ending workers while they are still inside samples. It speaks from five seconds on, and only if the workers were inside
+long samples: else they ended slowly for another reason, such as a busy machine or much memory to free. Sure of the time
+and of the cause.
+
+## Seen in
+- https://github.com/pytorch/pytorch/issues/39570: `_shutdown_workers` hangs in `w.join()`; since then torch waits with
+  a timeout and terminates what is left.
+- https://github.com/pytorch/pytorch/issues/26072: workers that do not end when the iterator is dropped.
+- https://github.com/pytorch/pytorch/issues/23642: five seconds at each exit of an epoch, with torch 1.2.
 """
 
 from __future__ import annotations
@@ -29,15 +67,16 @@ from ...analysis.standstill import LONG, main_stack, mains, standing, workers
 from ...evidence.finding import Certainty, Finding, Remedy, Symptom
 from ...evidence.loader import FetchState, Loader
 from ...evidence.process import Process
+from ...wording.settings import settings
 from ...wording.text import duration, many, short
 from ..rule import rule
 
 JOIN = 5.0  # seconds for which torch waits for one worker
-LONGEST = 1.0  # seconds of a batch, from which on one may be what a worker was ended in
+LONGEST = 1.0  # seconds of a batch: a worker may have been inside one that long when it was to end
 INSIDE = (FetchState.FETCHING, FetchState.LOADING)
 REMEDY = Remedy(
-    "Make single samples shorter or prefetch less (prefetch_factor=1); with persistent_workers=True the workers end "
-    "only once. It goes on by itself: torch waits 5 s for each worker, then ends it.",
+    "Iterate to the end instead of leaving the loop early: let the sampler draw only what the loop uses",
+    code=["sampler = RandomSampler(dataset, num_samples=steps * batch_size)"],
 )
 
 
@@ -56,18 +95,20 @@ def _now(case: Case) -> Iterator[Finding]:
         ]
         if doing(stack) != ENDING or not busy or standing(case, main, stack) < LONG:
             continue
-        one, everybody = culprit(case, main, stack), workers(case, main)
+        one, own_workers = culprit(case, main, stack), workers(case, main)
         lines = {short(place(user_frame(own.calls))) for _, own in busy}
         yield found(
             one,
-            f"{one.name} is ending its workers{one.spot}, and waits up to {JOIN:.0f} s for each: {len(busy)} of them "
-            "are inside a sample and cannot hear it.",
+            f"{one.name} is waiting for its workers to end because {len(busy)} "
+            f"{'is' if len(busy) == 1 else 'are'} still inside a sample.",
             [
                 f"{many(len(busy), 'worker')} inside a sample at {', '.join(sorted(lines))}",
-                f"at most {duration(JOIN * len(everybody))} in all for {many(len(everybody), 'worker')}",
+                f"torch waits up to {JOIN:.0f} s for each of {many(len(own_workers), 'worker')}, then terminates it: "
+                f"the run continues by itself, after at most {duration(JOIN * len(own_workers))}",
             ],
             REMEDY,
             case,
+            alternatives=_others(None),
         )
         return
 
@@ -76,22 +117,32 @@ def _afterwards(case: Case) -> Iterator[Finding]:
     for process, loader in _slow(case):
         yield case.finding(
             process,
-            cause=f"Ending the workers of {loader.name} took {duration(loader.shutdowns.longest)}: they were "
-            f"inside long samples, and torch waits {JOIN:.0f} s for each.",
+            cause=f"Ending the workers of {loader.name} took {duration(loader.shutdowns.longest)} "
+            "because they were still inside long samples.",
             seen=[
-                f"{many(loader.shutdowns.count, 'time')} workers were ended: {duration(loader.shutdowns.total)} in "
-                f"all, {duration(loader.shutdowns.longest)} at the longest",
-                f"{many(loader.num_workers, 'worker')}, prefetch_factor {loader.prefetch_factor}, "
-                f"persistent_workers {loader.persistent_workers}",
+                f"workers were ended {many(loader.shutdowns.count, 'time')}: {duration(loader.shutdowns.total)} in "
+                f"all; torch waits up to {JOIN:.0f} s for each worker, then terminates it",
+                f"num_workers={loader.num_workers}, prefetch_factor={loader.prefetch_factor}, "
+                f"persistent_workers={loader.persistent_workers}",
             ],
             remedy=REMEDY,
+            alternatives=_others(loader),
             where=loader.reads_at or loader.created,
         )
         return
 
 
+def _others(loader: Loader | None) -> list[Remedy]:
+    fewer = Remedy("Prefetch less: fewer batches are begun and thrown away", code=[settings(loader, prefetch_factor=1)])
+    kept = Remedy(
+        "Keep the workers: they are then ended only once, at exit", code=[settings(loader, persistent_workers=True)]
+    )
+    less = [fewer] if loader is None or (loader.prefetch_factor or 2) > 1 else []
+    return [*less, *([kept] if loader is None or not loader.persistent_workers else [])]
+
+
 def _inside_long_samples(case: Case, main: Process, loader: Loader) -> bool:
-    """Else they took long to leave for another reason: a busy machine, much memory to give back."""
+    """Else they ended slowly for another reason: a busy machine, much memory to free."""
     loads = fetching(case, main, loader)
     return any(one.fetches.longest >= LONGEST or one.now in INSIDE for one in loads)
 

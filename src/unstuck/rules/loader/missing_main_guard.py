@@ -1,22 +1,52 @@
-"""The script lacks `if __name__ == "__main__":`, so every worker starts the training again instead of working.
+"""A script without a `__main__` guard is run again by every worker that spawn or forkserver starts.
 
-## What it looks at
-A process that the main process started, and that failed while it imported the script: with Python's own words for
-starting a process in the middle of an import, or because it was to choose the start method once more.
-
-## Why it happens
-A worker started by `spawn` or `forkserver` is a new Python that imports the script, to know its classes. What stands at
+## It means
+A worker started by `spawn` or `forkserver` is a new Python that imports the script, to know its classes. Everything at
 the top level of the script then runs again, in every worker: also the loop that starts workers. Python refuses that,
-the worker exits with code 1, and the main process only says that a worker exited unexpectedly. From Python 3.14 on
-`forkserver` is the default on Linux.
+the worker exits with code 1, and the main process says only that a worker exited unexpectedly. From Python 3.14 on,
+`forkserver` is the default on Linux, so a script that has always worked fails there.
 
-## What to do
-Put what the script does into a function, and call it under `if __name__ == "__main__":`. Imports, classes, functions
-and constants stay at the top level.
+## Fix
+Put what the script does into a function, and call it under the guard. Imports, classes, functions and constants stay
+at the top level.
+```python
+# before
+dataset = Squares()
+for batch in DataLoader(dataset, num_workers=2, multiprocessing_context="spawn"):
+    train(batch)
 
-## How sure it is
-Certain: the words are Python's own and are written down by the process that failed, with the line of the script that
-ran a second time.
+
+# after
+def main():
+    dataset = Squares()
+    for batch in DataLoader(dataset, num_workers=2, multiprocessing_context="spawn"):
+        train(batch)
+
+
+if __name__ == "__main__":
+    main()
+```
+
+## Check it yourself
+Importing the script must start nothing:
+```sh
+python -c "import train"  # for train.py, from its folder
+```
+
+## Not this, if
+- the main process itself raises a pickle error: [unpicklable-dataset](unpicklable-dataset.md)
+- the worker exits with another code, or later: [worker-exited-silently](worker-exited-silently.md)
+- the text is "daemonic processes are not allowed to have children": [daemonic-children](daemonic-children.md)
+
+## How sure
+Judged from a process that the main process started and that failed while it imported the script: with Python's own
+words for starting a process in the middle of an import, or because it was to choose the start method once more.
+Certain: the words are written down by the process that failed, with the line of the script that ran a second time. It
+stays silent where the main process ended well all the same.
+
+## Seen in
+- https://github.com/pytorch/pytorch/issues/5858: a loop over a loader at the top level of a script, on Windows.
+- https://github.com/patrickloeber/pytorch-chatbot/issues/2: the same in a training script with `num_workers=2`.
 """
 
 from __future__ import annotations
@@ -30,8 +60,16 @@ from ...evidence.process import Failure, Process
 from ...wording.text import ending, line, said, who
 from ..rule import rule
 
+TEXTS = (
+    "An attempt has been made to start a new process before the",
+    "current process has finished its bootstrapping phase.",
+    "This probably means that you are not using fork to start your",
+    "freeze_support()",
+    "context has already been set",
+)
+
 BOOTSTRAPPING = "before the current process has finished its bootstrapping phase"
-CHOSEN = "context has already been set"  # multiprocessing.set_start_method, called again
+CHOSEN = TEXTS[-1]  # multiprocessing.set_start_method, called again
 IMPORTING = ("_fixup_main_from_path", "_fixup_main_from_name")  # of multiprocessing.spawn
 TOP_LEVEL = "<module>"
 
@@ -46,13 +84,14 @@ def check(case: Case) -> Iterator[Finding]:
         top = _top_level(failure)
         yield case.finding(
             child,
-            cause=f'{_line(top)} is not under if __name__ == "__main__":, so {_who(case, child)} ran it again '
-            "instead of working, and failed there.",
+            cause=f'{_line(top)} without an `if __name__ == "__main__":` guard, so {_short(case, child)} ran it again '
+            "and crashed.",
             seen=list(_seen(case, child, failure, starter)),
             remedy=_remedy(top),
             worker=owner.number if (owner := case.owner_of(child.node, child.pid)) is not None else None,
             onset_s=failure.at,
             where=top or user_line(failure),
+            saw=f"{failure.type}: {_flat(failure).partition('. ')[0]}",
         )
         return
 
@@ -80,7 +119,7 @@ def _top_level(failure: Failure) -> Place | None:
 
 
 def _line(top: Place | None) -> str:
-    return f"Line {top.line} of {top.file.rpartition('/')[2]}" if top is not None else "What the script does"
+    return f"{top.file.rpartition('/')[2]} runs line {top.line}" if top is not None else "The script runs"
 
 
 def _who(case: Case, child: Process) -> str:
@@ -88,24 +127,27 @@ def _who(case: Case, child: Process) -> str:
     return f"worker {owner.number} (pid {child.pid})" if owner is not None else f"process {child.pid}"
 
 
+def _short(case: Case, child: Process) -> str:
+    owner = case.owner_of(child.node, child.pid)
+    return f"worker {owner.number}" if owner is not None else f"process {child.pid}"
+
+
 def _seen(case: Case, child: Process, failure: Failure, starter: Process | None) -> Iterator[str]:
     top, inner = _top_level(failure), user_line(failure)
-    yield f"{_who(case, child)} said: {failure.type}: {_flat(failure).partition('. ')[0]}"
-    if top is not None:
-        further = f", and from there to {line(inner)}" if inner is not None and inner != top else ""
-        yield f"it had come to {line(top)} while it imported the script{further}"
     seen = case.exit_of(child)
-    if seen is not None:
-        yield f"it {ending(seen.status)}"
+    end = f", then {ending(seen.status)}" if seen is not None else ""
+    yield f"{_who(case, child)} was importing the script{end}"
+    if top is not None and inner is not None and inner != top:
+        yield f"it raised at {line(inner)}, called from there"
     if starter is not None and starter.failure is not None:
-        yield f"{who(starter)} then ended by {said(starter.failure, 160)}"
+        yield f"{who(starter)} then raised {said(starter.failure, 160)}"
     if starter is not None and not any(loader.batches for loader in starter.loaders):
-        yield "no batch ever came"
+        yield "no batch was ever loaded"
 
 
 def _remedy(top: Place | None) -> Remedy:
-    at = f"what stands at the top level of {top.file}, line {top.line} among it" if top is not None else "what it does"
+    started = f"the code at line {top.line}" if top is not None else "the script's top-level code"
     return Remedy(
-        f'Move {at}, into a function main(), and end the script with: if __name__ == "__main__": main(). Imports, '
-        "classes and functions stay where they are."
+        f"Move {started} and all that runs with it into main(); imports, classes and functions stay",
+        code=["def main():", "    ...  # what the script does", "", 'if __name__ == "__main__":', "    main()"],
     )

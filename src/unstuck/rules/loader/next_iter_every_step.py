@@ -1,23 +1,54 @@
-"""`next(iter(loader))` in the loop starts the loader anew for every batch.
+r"""`next(iter(loader))` in the loop restarts the loader's workers for every batch.
 
-## What it looks at
-How many iterators of a loader were made, how many batches each gave before it was thrown away, and how many optimizer
-steps came of each: an iterator for every step, or for every batch that is trained on, though the loader has more. And
-what share of the time went into starting iterators and waiting for their first batch.
+## It means
+Every `iter(loader)` starts all workers and fills their queues, and everything is thrown away when the next iterator
+replaces it. The batch that comes out is right, so only the clock shows the mistake. It also draws each batch from a
+fresh shuffle, so an "epoch" no longer visits every sample once. A prefetcher around the loader hides it: one that is
+made again in every step takes two batches each time, one of them for nothing.
 
-## Why it happens
-Every `iter(loader)` starts all workers, fills their queues, and throws everything away when the next one replaces it.
-The batch that comes out is right, so nothing looks wrong but the clock. It also draws each batch from a fresh shuffle.
-A prefetcher hides it: one that is made again in every step takes two batches each time, one of them for nothing.
+## Fix
+Make the iterator once and call `next` on it, or loop over the loader.
+```python
+# before
+for step in range(steps):
+    batch = next(iter(loader))
 
-## What to do
-Make the iterator once and call `next` on it, starting it again on StopIteration; or loop over the loader.
+
+# after
+def endless(loader):
+    while True:
+        yield from loader  # a new epoch, with a new shuffle
+
+
+batches = endless(loader)
+for step in range(steps):
+    batch = next(batches)
+```
 `persistent_workers=True` alone does not help much: the prefetched batches are still thrown away.
 
-## How sure it is
-Certain of the counts. It speaks only when that start-up takes a fifth of the time or more; a single
-`next(iter(loader))` to look at a batch, or a loader of one batch, is healthy. So is a validation of a few batches:
-where an iterator gives more than one batch, it has to be the loader that the optimizer steps come of.
+## Check it yourself
+```sh
+grep -rnE "next\(iter\(" --include="*.py" .
+```
+Or watch the workers' pids, which change with every step:
+```sh
+watch -n 1 pgrep -P "$MAIN_PID"
+```
+
+## Not this, if
+- the pause comes once per epoch, not in every step: [worker-respawn-epoch-gap](worker-respawn-epoch-gap.md)
+- each step waits for data, but the pids stay: [dataloader-bound](dataloader-bound.md)
+
+## How sure
+Judged from how many iterators of a loader were made, how many batches each gave before it was dropped, and how many
+optimizer steps came of each: an iterator for every step, or for every batch that is trained on, though the loader has
+more. Certain of the counts. It speaks only when starting iterators and waiting for their first batch takes a fifth of
+the time or more. A single `next(iter(loader))` to look at a batch is healthy, and so is a loader of one batch, or a
+validation of a few batches: where an iterator gives more than one batch, the optimizer's steps must come of it.
+
+## Seen in
+- https://github.com/pytorch/pytorch/issues/1917: `next(iter(loader))` in a loop; memory grows because workers are
+  started faster than they end.
 """
 
 from __future__ import annotations
@@ -36,8 +67,14 @@ from ..rule import rule
 OFTEN = 10  # iterators: fewer may be a look at the data, or a few short validations
 SHARE = 0.2  # of the loop's time: below that it is bad style, not a slow run
 ONE = 1.2  # for each, but for a few that are counted while they come
-AHEAD = 1  # batch that a prefetcher has taken beside the one that is trained on
-KEPT = 0.1  # of the iterators that may be gone through to their end
+AHEAD = 1  # batch that a prefetcher has taken, next to the one that is trained on
+KEPT = 0.1  # of the iterators that may be used to their end
+REMEDY = Remedy(
+    "Make the iterator once, before the loop, and a new one only on StopIteration",
+    code=["batches = iter(loader)  # before the loop", "batch = next(batches)  # in the loop"],
+)
+LOOP = Remedy("Loop over the loader itself", code=["for batch in loader:"])
+WRAPPED = Remedy("Make what wraps the loader, such as a prefetcher, once per epoch instead of in every step.")
 
 
 @rule(explains=Symptom.SLOW, certainty=Certainty.CERTAIN, needs=("recording",))
@@ -49,19 +86,17 @@ def check(case: Case) -> Iterator[Finding]:
             spent, looped = loader.starts.total + loader.first_waits.total, _looped(process, loader)
             if spent < SHARE * looped:
                 continue
-            workers = many(loader.num_workers, "worker") if loader.num_workers else "the sampler"
-            often = _one_each(loader) or _steps(process, loader) <= ONE
             yield case.finding(
                 process,
-                cause=f"Every {'step makes' if often else 'few steps make'} a new iterator of {loader.name}: "
-                f"{_what(loader)} starts {workers} anew {_times(loader)}.",
+                cause=_cause(process, loader),
                 seen=[
+                    f"{percent(spent / looped)} of the loop's time goes into it: {duration(spent)} so far",
+                    f"per {'step' if _one_each(loader) else 'iterator'}: {duration(loader.starts.mean)} starting, "
+                    f"{duration(loader.first_waits.mean)} waiting for its first batch, {_rest(loader, looped)}",
                     f"{many(loader.starts.count, 'iterator')} for {_for(process, loader)}",
-                    f"starting one took {duration(loader.starts.mean)}, its first batch another "
-                    f"{duration(loader.first_waits.mean)}; {_rest(loader, looped)}",
-                    f"that is {percent(spent / looped)} of the loop's time, {duration(spent)} so far",
                 ],
-                remedy=_remedy(loader),
+                remedy=REMEDY,
+                alternatives=[LOOP] if _one_each(loader) else [WRAPPED],
                 where=loader.created,
             )
 
@@ -85,7 +120,7 @@ def _thrown_away(loader: Loader) -> bool:
 
 
 def _for_each_step(process: Process, loader: Loader) -> bool:
-    """One batch of each, whatever for; or as much as one step takes, or one batch and those ahead, and steps of it."""
+    """One batch of each, for whatever it is; or as much as one step takes, or a batch and those ahead, for training."""
     if _one_each(loader):
         return True
     validates = any(one.kind == VALIDATION for one in phases_of(process, loader))
@@ -100,18 +135,20 @@ def _steps(process: Process, loader: Loader) -> float:
 
 
 def _looped(process: Process, loader: Loader) -> float:
-    """Seconds. Of an iterator that gave several batches, nothing tells when the loop was done with the last of them."""
+    """Seconds. Of an iterator that gave several batches it is not known when the loop was done with the last."""
     if _one_each(loader) or loader.began is None:
         return loader.starts.total + loader.first_waits.total + loader.waits.total + loader.bodies.total
     return max(process.last_sign - loader.began, loader.starts.total + loader.first_waits.total)
 
 
-def _what(loader: Loader) -> str:
-    return "next(iter(loader))" if _one_each(loader) else "each"
-
-
-def _times(loader: Loader) -> str:
-    return "for each batch" if _one_each(loader) else f"and is dropped after {many(round(_each(loader)), 'batch')}"
+def _cause(process: Process, loader: Loader) -> str:
+    what = many(loader.num_workers, "worker") if loader.num_workers else "the sampler"
+    if _one_each(loader):
+        return f"Every step restarts {what} because next(iter(loader)) makes a new iterator of {loader.name}."
+    often = "Every step restarts" if _steps(process, loader) <= ONE else "The loop restarts"
+    rest = "" if _steps(process, loader) <= ONE else " every few steps"
+    dropped = f"is dropped after {many(round(_each(loader)), 'batch')}"
+    return f"{often} {what}{rest}: each new iterator of {loader.name} {dropped}."
 
 
 def _for(process: Process, loader: Loader) -> str:
@@ -121,13 +158,5 @@ def _for(process: Process, loader: Loader) -> str:
 
 def _rest(loader: Loader, looped: float) -> str:
     if _one_each(loader):
-        return f"the step itself {duration(loader.bodies.mean)}"
-    return f"all of it, with the training, {duration(looped / loader.starts.count)}"
-
-
-def _remedy(loader: Loader) -> Remedy:
-    wrapped = "" if _one_each(loader) else " Make what wraps the loader, such as a prefetcher, once an epoch."
-    return Remedy(
-        "Make the iterator once, before the loop: `batches = iter(loader)`, then `next(batches)`, and make a new one "
-        f"on StopIteration; or write `for batch in loader`.{wrapped}"
-    )
+        return f"{duration(loader.bodies.mean)} training"
+    return f"{duration(looped / loader.starts.count)} in all, with the training"

@@ -1,25 +1,51 @@
-"""A rank loads its batches itself, and torchrun has left it one thread for that.
+"""A rank preprocesses in its own process with one thread, because torchrun set `OMP_NUM_THREADS=1`.
 
-## What it looks at
-`OMP_NUM_THREADS` in a rank's environment and in that of its launcher when that was started; the threads with which
-torch computes; how long the loop waits for batches that are made in the rank's own process (`num_workers=0`); how much
-of two batches went into operations of torch that several threads would share; and how many processors the training uses
-of those it has.
+## It means
+torchrun sets `OMP_NUM_THREADS=1` for every rank if it starts more than one and the variable is not set: as many threads
+as CPU cores in each rank would be too many. With `num_workers=0` the rank makes its batches itself, and torch then runs
+every operation of the preprocessing on one core. Under plain `python` the same code uses all cores, so the same script
+is slower under torchrun.
 
-## Why it happens
-torchrun sets `OMP_NUM_THREADS=1` for every rank if it has more than one to start and nobody has set it: as many
-threads as processors in each rank would be too many. Under plain `python` the same preprocessing uses all processors.
+## Fix
+Set `OMP_NUM_THREADS` to the node's CPU cores divided by its ranks, before `torchrun`, which then keeps it:
+```sh
+OMP_NUM_THREADS=8 torchrun --nproc-per-node 4 train.py  # 32 CPU cores, 4 ranks
+```
+Or set the threads in the rank that loads:
+```python
+torch.set_num_threads(8)
+```
+Or load in workers (`num_workers=1` or more). A worker computes with one thread, too, but while the rank trains.
 
-## What to do
-Set `OMP_NUM_THREADS` to the node's processors divided by its ranks, in front of `torchrun`, which then leaves it alone;
-or call `torch.set_num_threads` in the rank that loads; or load in workers.
+## Check it yourself
+In the training:
+```python
+print(os.environ.get("OMP_NUM_THREADS"), torch.get_num_threads())
+```
+Time the preprocessing alone, with one thread and with several:
+```sh
+OMP_NUM_THREADS=1 python -c "import train, time; t = time.time(); train.dataset[0]; print(time.time() - t)"
+OMP_NUM_THREADS=8 python -c "import train, time; t = time.time(); train.dataset[0]; print(time.time() - t)"
+```
 
-## How sure it is
-Who set the variable is read from the launcher's own environment: a user's own `OMP_NUM_THREADS=1` is left alone. It
-speaks only where half of the looked-at loading or more is single operations of torch of 0.1 ms and longer, of a kind
-that torch shares out among threads: preprocessing in plain Python, numpy or Pillow gains nothing and is not blamed. How
-much is gained was not measured in this run. Where the ranks keep the processors busy as they are, one thread is right;
-where other programs do, it says that more threads have to wait until those are gone.
+## Not this, if
+- the loader has workers that cannot keep up: [dataloader-bound](dataloader-bound.md)
+- there are too many threads rather than too few: [cpu-oversubscription](cpu-oversubscription.md)
+- the processes are pinned to few cores: [cpu-affinity-collapsed](cpu-affinity-collapsed.md)
+
+## How sure
+Judged from `OMP_NUM_THREADS` in a rank's environment and in that of its launcher when that was started, the threads
+with which torch computes, how long the loop waits for batches made in the rank's own process (`num_workers=0`), how
+much of two batches went into operations of torch that several threads would split, and how many of the CPU cores the
+training uses. What set the variable is read from the launcher's own environment: a user's own `OMP_NUM_THREADS=1` is
+left alone. It speaks only where half of the sampled loading or more is single operations of torch of 0.1 ms and longer,
+of a kind that torch splits among threads: preprocessing in plain Python, numpy or Pillow gains nothing and is not
+blamed. How much is gained was not measured in this run. Where the ranks keep the CPU cores busy as they are, one thread
+is right; where other programs do, it says that more threads have to wait until those are gone.
+
+## Seen in
+- https://github.com/pytorch/pytorch/pull/22501: where the launcher got its default of one thread.
+- https://github.com/pytorch/pytorch/issues/22260: too many threads for several ranks per node, the reason for it.
 """
 
 from __future__ import annotations
@@ -36,14 +62,17 @@ from ...evidence.finding import Certainty, Finding, Remedy, Subject, Symptom
 from ...evidence.loader import Loader
 from ...evidence.process import Process, Shared
 from ...wording.printable import quoted_line
+from ...wording.settings import settings
 from ...wording.text import many, percent
 from ..rule import rule
 
+TEXTS = ("Setting OMP_NUM_THREADS environment variable for each process to be 1 in default",)
+
 VARIABLE = "OMP_NUM_THREADS"
-SHARED = 0.5  # of the loading that was looked at
-IDLE = 0.25  # processors that nobody used: with less, a second thread would wait for the first
-SPARE = 0.75  # of a processor for each rank that loads: with less, a second thread has nowhere to run
-COMPUTES = 0.5  # of the time for which batches are waited for, on a processor or in want of one: else it is storage
+SHARED = 0.5  # of the loading that was sampled
+IDLE = 0.25  # unused CPU cores: with less, a second thread would wait for the first
+SPARE = 0.75  # of a CPU core for each rank that loads: with less, a second thread has nowhere to run
+COMPUTES = 0.5  # of the wait for batches, on a CPU core or ready for one: else it is storage
 
 
 class Alone(NamedTuple):
@@ -72,7 +101,7 @@ def _alone(case: Case, main: Process, loader: Loader) -> Iterator[Alone]:
 
 
 def _computes(case: Case, main: Process, loader: Loader) -> bool:
-    """The kernel's count of all its time: on a busy machine, a fetch alone has little of a processor."""
+    """The kernel's count of all its time: on a busy machine, a fetch alone has little of a CPU core."""
     host = case.host_of(main)
     found = _meanwhile(host, [main], main, loader) if host is not None else []
     return any((one.alone + one.queued) / one.seconds >= COMPUTES * waiting(loader).share for one in found)
@@ -90,27 +119,28 @@ def _judge(case: Case, one: Alone, alone: list[Alone]) -> Finding | None:
     idle = idle_processors(host, main.last_sign, loader.began or 0.0)
     ranks = sum(other.node == main.node for other in case.mains)
     threads = max(host.cpus // ranks, min(1 + round(spare), host.cpus))
+    room = idle is None or idle >= IDLE
     return case.finding(
         main,
-        cause=f"{'Every rank' if loading > 1 else f'Rank {main.rank}'} makes the batches of {loader.name} "
-        f"itself, with one thread: torchrun has set {VARIABLE}=1. {percent(one.shared.shared / one.shared.seconds)} of "
-        "that work is operations of torch that several threads would share.",
+        cause=f"torchrun set {VARIABLE}=1, and {'every rank' if loading > 1 else f'rank {main.rank}'} preprocesses "
+        "in its own process with one thread.",
         seen=list(_seen(host, one, used, idle)),
-        remedy=_remedy(case, threads, several=loading > 1, room=idle is None or idle >= IDLE),
+        remedy=_remedy(case, threads, room=room),
+        alternatives=_others(loader, threads, alone=loading == 1 and room),
         where=loader.reads_at or loader.created,
         subject=Subject("loader", loader.name),
     )
 
 
 def _used(case: Case, host: Host, main: Process, loader: Loader) -> float | None:
-    """Processors that the training kept busy, or would have, since this loader was first gone through."""
+    """CPU cores that the training kept busy, or would have, since this loader was first iterated."""
     here = [one for one in case.recording or () if one.node == host.node and one.role in ("main", "worker")]
     found = _meanwhile(host, here, main, loader)
     return sum((one.cpu + one.queued) / one.seconds for one in found) if found else None
 
 
 def _meanwhile(host: Host, processes: list[Process], main: Process, loader: Loader) -> list[Use]:
-    """While this rank went through its loader: what is done at the end of a run is no part of it."""
+    """While this rank iterated over its loader: what is done at the end of a run is no part of it."""
     looks = [
         one for one in host.samples if any(each.pid == main.pid and each.cpu is not None for each in one.processes)
     ]
@@ -119,25 +149,29 @@ def _meanwhile(host: Host, processes: list[Process], main: Process, loader: Load
 
 
 def _seen(host: Host, one: Alone, used: float, idle: float | None) -> Iterator[str]:
-    yield f"{VARIABLE} is 1 in the rank, and was not set when its launcher was started; torch computes with 1 thread"
-    names = f" ({', '.join(one.shared.names)})" if one.shared.names else ""
+    loader, shared = one.loader, one.shared
+    yield f"{loader.name}: num_workers=0, waiting for data {percent(waiting(loader).share)} of the time"
+    names = f" ({', '.join(shared.names)})" if shared.names else ""
     yield (
-        f"in {many(one.shared.batches, 'batch')} that were looked at, {one.shared.shared:.3g} of "
-        f"{one.shared.seconds:.3g} s went into operations of 0.1 ms and longer{names}"
+        f"{percent(shared.shared / shared.seconds)} of loading is torch operations that several threads would split"
+        f"{names}: {shared.shared:.3g} of {shared.seconds:.3g} s in {many(shared.batches, 'sampled batch')}"
     )
-    left = f"; {idle:.1f} had nothing to do" if (idle or 0.0) >= IDLE else "; other programs have the rest"
-    rest = "" if idle is None else left
-    yield f"the training wants {used:.1f} of {many(host.cpus, 'processor')}{rest}"
-    yield f"num_workers is 0; the loop waits for data {percent(waiting(one.loader).share)} of the time"
+    yield f"{VARIABLE} is 1 in the rank and was not set for its launcher; torch computes with 1 thread"
+    left = f"; {idle:.1f} are idle" if (idle or 0.0) >= IDLE else "; other programs have the rest"
+    yield f"the training uses {used:.1f} of {many(host.cpus, 'CPU core')}{'' if idle is None else left}"
 
 
-def _remedy(case: Case, threads: int, *, several: bool, room: bool) -> Remedy:
-    """Threads that wait for each other while others have the processors are slower than one."""
+def _remedy(case: Case, threads: int, *, room: bool) -> Remedy:
+    """Threads that wait for each other while others have the CPU cores are slower than one."""
     command = quoted_line(case.run.command)
-    own = "" if several else f", or call torch.set_num_threads({threads}) in the rank that loads"
-    when = "Set" if room else "Once the training has the processors to itself (threads that share them are slower), set"
-    return Remedy(
-        f"{when} {VARIABLE}={threads} in front of the launcher, which then leaves it alone{own}. Or load beside the "
-        "training, with num_workers=1 or more: a worker computes with one thread, too, but while the rank trains.",
-        [f"{VARIABLE}={threads} {command}"] if command else [],
-    )
+    setting = f"{VARIABLE}={threads}"
+    text = f"Set {setting} for the launcher, which then keeps it"
+    if not room:
+        text = f"Free the CPU cores of other programs first, then set {setting}: threads that share cores are slower"
+    return Remedy(text, [f"{setting} {command}" if command else f"export {setting}"])
+
+
+def _others(loader: Loader, threads: int, *, alone: bool) -> list[Remedy]:
+    own = Remedy("Set the threads in the rank that loads", code=[f"torch.set_num_threads({threads})"])
+    worker = Remedy("Load in a worker, while the rank trains", code=[settings(loader, num_workers=1)])
+    return [own, worker] if alone else [worker]

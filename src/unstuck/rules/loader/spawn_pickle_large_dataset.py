@@ -1,23 +1,57 @@
-"""Workers are not forked but sent the whole dataset, and it is large.
+"""Starting workers is slow, because the whole dataset is pickled and sent to each of them.
 
-## What it looks at
-How the loader's workers are started (`spawn` or `forkserver`), how many bytes the main process wrote while it started
-them, how long making the iterator took, and what share of the run that was.
+## It means
+A worker started by `spawn` or `forkserver` gets the dataset object through a pipe: the main process pickles all of it
+for each worker, one after another, and each worker rebuilds it in memory of its own. A pipe holds 64 KiB, so with a
+large dataset the main process also waits until the worker has imported everything and begins to read. Lists, dicts,
+strings and numpy arrays are sent in full.
 
-## Why it happens
-A worker that is not forked gets the dataset object through a pipe: the main process pickles all of it for each worker,
-one after another, and each worker builds it up again in memory of its own. A pipe holds 64 KiB, so with a large dataset
-the main process also waits until the worker has imported everything and begins to read. Tensors are not sent (they go
-through shared memory); lists, dicts, strings and numpy arrays are.
+## Fix
+Keep the data out of the object: store a path, and open or map the file in the worker, at the first sample.
+```python
+# before
+class Rows(Dataset):
+    def __init__(self, path):
+        self.rows = np.load(path)
 
-## What to do
-Keep the data out of the object: hold a path, and open the file in the worker at the first sample; or hold it as torch
-tensors, or as an array that is mapped from a file. `persistent_workers=True` makes it happen once. On Linux, `fork`
-sends nothing at all.
 
-## How sure it is
-Certain of bytes and seconds. It speaks when a worker was sent 16 MiB or more, and starting workers took two seconds and
-a tenth of the run.
+# after
+class Rows(Dataset):
+    def __init__(self, path):
+        self.path, self.rows = path, None
+
+    def __getitem__(self, index):
+        if self.rows is None:
+            self.rows = np.load(self.path, mmap_mode="r")
+        return torch.from_numpy(self.rows[index].copy())
+```
+With `persistent_workers=True`, and the loader made once, the data are sent only once. On Linux
+`multiprocessing_context="fork"` sends nothing; it is safe only while no other thread runs and CUDA is not in use.
+Torch tensors are no way out in a container: they are sent through `/dev/shm`, which is small there.
+
+## Check it yourself
+How much each worker is sent, and how long it takes to pickle:
+```python
+import pickle, time
+
+start = time.perf_counter()
+print(len(pickle.dumps(dataset)) >> 20, "MiB", time.perf_counter() - start, "s")
+```
+
+## Not this, if
+- the workers are started again in every epoch: [worker-respawn-epoch-gap](worker-respawn-epoch-gap.md)
+- the time goes into `worker_init_fn` or imports: [worker-start-slow](worker-start-slow.md)
+- pickling fails: [unpicklable-dataset](unpicklable-dataset.md)
+
+## How sure
+Judged from how the loader's workers are started (`spawn` or `forkserver`), how many bytes the main process wrote while
+it started them, how long making the iterator took, and which share of the run that was. Certain of bytes and seconds.
+It speaks when a worker was sent 16 MiB or more, and starting workers took two seconds and a tenth of the run.
+
+## Seen in
+- https://github.com/pytorch/pytorch/issues/139792: workers of a dataset of moderate size start one after another.
+- https://github.com/pytorch/pytorch/issues/131931: starting a worker blocks until it has imported its modules.
+- https://github.com/pytorch/pytorch/pull/87802: 30 minutes to start 32 workers with a dataset of 2 GB.
 """
 
 from __future__ import annotations
@@ -29,12 +63,13 @@ from ...analysis.loading import lasted
 from ...evidence.finding import Certainty, Finding, Remedy, Subject, Symptom
 from ...evidence.loader import Loader
 from ...evidence.process import Process
+from ...wording.settings import settings
 from ...wording.text import duration, many, percent, size
 from ..rule import rule
 
 METHODS = ("spawn", "forkserver")
-LARGE = 16 << 20  # bytes for a worker: code, settings and an index of files are less
-LONG = 2.0  # seconds: a start that nobody minds
+LARGE = 16 << 20  # bytes per worker: code, settings and an index of files are less
+LONG = 2.0  # seconds: a shorter start does not matter
 SHARE = 0.1  # of the run
 
 
@@ -56,11 +91,11 @@ def check(case: Case) -> Iterator[Finding]:
                 continue
             yield case.finding(
                 main,
-                cause=f"Starting workers took {duration(took)}, {percent(took / ran)} of the run: "
-                f"{loader.name} starts them by {loader.context}, and each is sent the whole dataset, "
-                f"{size(loader.sent / started)}.",
-                seen=list(_seen(case, main, loader, started)),
+                cause=f"Starting workers took {duration(took)}: {loader.context} sends the "
+                f"{size(loader.sent / started)} dataset to each, one after another.",
+                seen=[f"that is {percent(took / ran)} of the run", *_seen(case, main, loader, started)],
                 remedy=_remedy(loader),
+                alternatives=_others(loader),
                 where=loader.created,
                 subject=Subject("loader", loader.name),
             )
@@ -68,28 +103,36 @@ def check(case: Case) -> Iterator[Finding]:
 
 def _seen(case: Case, main: Process, loader: Loader, started: int) -> Iterator[str]:
     yield (
-        f"{size(loader.sent)} were written to {many(started, 'worker')}, in {many(loader.starts.count, 'start')} of "
-        f"{duration(loader.starts.mean)}"
+        f"{loader.name}: {size(loader.sent)} sent to {many(started, 'worker')}, in "
+        f"{many(loader.starts.count, 'start')} of {duration(loader.starts.mean)}"
     )
-    yield (
-        "a pipe holds 64 KiB: the main process waits with all the rest until a worker has imported its modules, one "
-        "worker after another"
-    )
+    yield "a pipe holds 64 KiB: for the rest, the main process waits until the worker has imported its modules"
     for name, count in sorted(loader.containers.items(), key=lambda one: -one[1])[:2]:
-        yield f"{name} of the dataset has {count:,} items"
+        yield f"dataset.{name} has {count:,} items"
     host = case.host_of(main)
     pids = set(loader.pids)
     held = [one.anonymous for sample in host.samples for one in sample.processes if one.pid in pids] if host else []
     if held:
-        yield f"a worker holds up to {size(max(held))} of memory, mapped files not counted"
+        yield f"a worker uses up to {size(max(held))} of memory, without mapped files"
 
 
 def _remedy(loader: Loader) -> Remedy:
     largest = max(loader.containers, key=lambda name: loader.containers[name], default="")
-    what = f"`{largest}`" if largest else "the data"
-    once = "" if loader.persistent_workers or loader.starts.count < 2 else " persistent_workers=True pays for it once."
+    named = largest.isidentifier()
     return Remedy(
-        f"Keep {what} out of the dataset object: hold a path, and open or map the file in `__getitem__` the first "
-        f"time; or hold it as torch tensors, which are shared rather than sent.{once} On Linux, "
-        f"multiprocessing_context='fork' sends nothing."
+        f"Keep {f'`{largest}`' if named else 'the data'} out of the dataset object: store a path, and open or map the "
+        "file at the first sample",
+        code=[
+            f"if self.{largest if named else 'data'} is None:  # in __getitem__, so in the worker",
+            f'    self.{largest if named else "data"} = np.load(self.path, mmap_mode="r")',
+        ],
     )
+
+
+def _others(loader: Loader) -> list[Remedy]:
+    kept = Remedy("Start the workers only once", code=[settings(loader, persistent_workers=True)])
+    forked = Remedy(
+        "Fork the workers, which sends nothing, if no other thread runs by then and CUDA is not in use (Linux)",
+        code=['DataLoader(..., multiprocessing_context="fork")'],
+    )
+    return [*([] if loader.persistent_workers or loader.starts.count < 2 else [kept]), forked]

@@ -1,21 +1,57 @@
-"""A worker waits for something outside the run that does not answer: a file, a FIFO, a connection, a command.
+"""A worker is blocked on something outside the run: a file, a FIFO, a connection, a command.
 
-## What it looks at
-A worker that is inside a sample while the main process waits for it: the system call it stands in, what the
-descriptor or path in that call points at, who is at the other end, and whether any byte moved between two looks.
+## It means
+Reads have no timeout unless one is set. A network file system whose server is gone, a connection that was dropped
+silently, a `curl` or `gsutil cat` in a pipe, a FIFO without a writer: reading from them blocks forever. The other
+workers run dry, and with several ranks, all ranks wait for this one in the next collective.
 
-## Why it happens
-Reads have no time limit unless somebody sets one. A network file system whose server is gone, a connection that was
-dropped without a word, a `curl` or `gsutil cat` in a pipe, a FIFO nobody writes to: they all wait for ever.
+## Fix
+Give every reader a timeout, and try again when it expires.
+```python
+# before
+data = requests.get(url).content
 
-## What to do
-Give every reader a time limit and a second try: `curl --max-time --speed-limit --retry`, `timeout=` of the HTTP
-library or of the socket, a soft mount. Keep hot data on a local disk.
+# after
+data = requests.get(url, timeout=60).content
+```
+A command in a pipe, such as a shard that webdataset streams, can end itself when no bytes come:
+```python
+url = "pipe:curl -fsSL --connect-timeout 10 --speed-limit 1024 --speed-time 60 https://host/shard-000000.tar"
+```
+(`curl --retry` is not safe in a pipe: a second try sends the bytes again that were already read.) Network file systems
+that are only read can be mounted `soft`: a read then fails instead of blocking. Keep hot data on a local disk.
 
-## How sure it is
-Certain that this worker holds the run up, and what it waits for. A FIFO that no process has open for writing never
-answers. Whether a command, a server or storage is dead or only slow cannot be seen from here: a command is *likely*
-dead after ten seconds without a byte; a connection or a file is told as *waiting*, after a minute.
+## Check it yourself
+What the worker is blocked on: its kernel function, its system call, and the files that it has open.
+```sh
+cat "/proc/$WORKER_PID/wchan"; echo
+cat "/proc/$WORKER_PID/syscall"     # first number: the call (0 is read, 257 is openat); second: the descriptor in hex
+ls -l "/proc/$WORKER_PID/fd"
+```
+Whether the storage answers, from outside the training:
+```sh
+timeout 10 head -c 1 "$FILE" | wc -c
+```
+
+## Not this, if
+- it waits for a lock inside the process: [fork-inherited-lock](fork-inherited-lock.md)
+- it computes without reading: [worker-infinite-loop](worker-infinite-loop.md)
+- it reads, but slowly, and batches still come: [in-order-head-of-line](in-order-head-of-line.md),
+  [slow-storage](slow-storage.md)
+- it is stopped or frozen: [worker-stopped](worker-stopped.md)
+
+## How sure
+Judged from a worker that is inside a sample while the main process waits for it: its system call, what the descriptor
+or path in that call points at, what is at the other end, and whether any byte moved between two samples. Certain that
+this worker holds the run up, and what it waits for. A FIFO that no process has open for writing never answers. Whether
+a command, a server or storage is dead or only slow cannot be seen from here: a command is *likely* dead after ten
+seconds without a byte; a connection or a file is told as *waiting*, after a minute.
+
+## Seen in
+- https://github.com/webdataset/webdataset/issues/308: `curl` in a pipe never ends after a network error, until the NCCL
+  watchdog ends the run; flags of `curl` solved it.
+- https://github.com/webdataset/webdataset/issues/112: `gsutil cat` of large shards breaks off in the middle of a
+  training.
 """
 
 from __future__ import annotations
@@ -33,7 +69,7 @@ from ...evidence.live import Awaited, Holder, Seen
 from ...wording.printable import quoted
 from ..rule import rule
 
-A_MINUTE = 60.0  # seconds: longer than anybody pauses between two tries
+A_MINUTE = 60.0  # seconds: longer than the usual pause between two tries
 OUTSIDE = ("socket", "file", "other")  # a server or storage: it may only be slow
 SLOW_KERNEL = "D"  # asleep in the kernel where not even SIGKILL wakes it: storage that does not answer
 
@@ -50,11 +86,12 @@ def check(case: Case) -> Iterator[Finding]:
             continue
         finding = found(
             one,
-            f"{one.name} waits{one.spot} for {awaited(awaits)}{_for_sample(one)}, and nothing comes.",
-            [state(one), calls(one), *_about(seen, awaits)],
+            f"{one.name} is blocked on {_short(awaits)}{_for_sample(one)}: {_why(seen, awaits)}.",
+            [f"it waits for {awaited(awaits)}", state(one), calls(one), *_about(seen, awaits)],
             _remedy(one, awaits),
             case,
             Subject("command" if awaits.kind in ("pipe", "child") else awaits.kind, awaits.name),
+            alternatives=_others(awaits),
         )
         yield msgspec.structs.replace(
             finding,
@@ -70,7 +107,7 @@ def _has_no_writer(seen: Seen, awaits: Awaited) -> bool:
 
 
 def _sleeps(holder: Holder) -> bool:
-    """The other side pauses by itself, perhaps before it tries again."""
+    """The other side pauses on purpose, perhaps before it tries again."""
     return "nanosleep" in holder.wait_channel
 
 
@@ -89,15 +126,30 @@ def _waits_for(case: Case, seen: Seen) -> Awaited | None:
     return None if any(moves(one) for one in below) or pages_in(seen, task) else awaits
 
 
+def _short(awaits: Awaited) -> str:
+    """The file alone, as long as it is a path; the whole is in the evidence."""
+    if awaits.kind in ("pipe", "child") and awaits.holders:
+        return f"`{awaits.holders[0].command}`"
+    if awaits.kind in ("file", "fifo"):
+        return f"{'FIFO' if awaits.kind == 'fifo' else 'file'} {awaits.name.rpartition('/')[2] or awaits.name}"
+    return awaited(awaits)
+
+
+def _why(seen: Seen, awaits: Awaited) -> str:
+    if awaits.kind == "fifo":
+        return "no writer" if _has_no_writer(seen, awaits) else "nothing is written to it"
+    return "no answer" if awaits.kind == "socket" else "no data arrives"
+
+
 def _for_sample(one: Culprit) -> str:
     return "" if one.sample is None else f" (sample {one.sample})"
 
 
 def _about(seen: Seen, awaits: Awaited) -> list[str]:
-    told = [f"it is in the system call {seen.main_task.syscall}"] if seen.main_task.syscall else []
+    told = [f"system call: {seen.main_task.syscall}"] if seen.main_task.syscall else []
     told += [
         f"`{holder.command}` (pid {holder.pid}) at the other end is in state {holder.state}"
-        f"{f' in {holder.wait_channel}' if holder.wait_channel else ''} and did nothing either"
+        f"{f' in {holder.wait_channel}' if holder.wait_channel else ''} and made no progress either"
         for holder in awaits.holders[:2]
     ]
     return told
@@ -106,18 +158,26 @@ def _about(seen: Seen, awaits: Awaited) -> list[str]:
 def _remedy(one: Culprit, awaits: Awaited) -> Remedy:
     if awaits.kind == "fifo":
         return Remedy(
-            f"Nobody writes to {awaits.name}: start its writer, or remove it from the data.",
-            [f"ls -l {quoted(awaits.name)}"],
+            "Start the program that writes to this FIFO, or remove it from the data", [f"ls -l {quoted(awaits.name)}"]
         )
     if awaits.kind == "socket":
         return Remedy(
-            "Set a time limit on this connection (timeout=) and try again when it strikes.",
-            [f"ss -tnp | grep {one.seen.pid}"],
+            "Set a timeout on this connection, and try again when it expires",
+            [f"ss -tnp | grep pid={one.seen.pid},"],
+            code=["requests.get(url, timeout=60)"],
         )
     if awaits.kind in ("pipe", "child"):
         return Remedy(
-            "Give the command a time limit and retries: curl --max-time 60 --speed-limit 1 --retry 3, or timeout 60 "
-            "COMMAND."
+            "Let the command end itself when no data arrives, and read the shard again",
+            code=["curl -fsSL --connect-timeout 10 --speed-limit 1024 --speed-time 60 URL"],
         )
     tried = [f"timeout 10 head -c 1 {quoted(awaits.name)} | wc -c"] if awaits.kind == "file" else []
-    return Remedy("See whether the storage answers, outside of the training, and read with a time limit.", tried)
+    return Remedy("Check whether the storage answers, outside the training", tried)
+
+
+def _others(awaits: Awaited) -> list[Remedy]:
+    if awaits.kind in ("pipe", "child"):
+        return [Remedy("Limit any other command", code=["timeout 600 COMMAND"])]
+    if awaits.kind in ("fifo", "socket"):
+        return []
+    return [Remedy("Keep data that is read often on a local disk, or mount a read-only network file system `soft`.")]

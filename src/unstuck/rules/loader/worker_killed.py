@@ -1,20 +1,36 @@
-"""Something other than the OOM killer ended a DataLoader worker with SIGKILL.
+"""A DataLoader worker was killed with SIGKILL, and not by the kernel's OOM killer.
 
-## What it looks at
-The exit status of every worker, and the kernel's counts of OOM kills: they did not move within seconds of its death, or
-only those of cgroups above the training, or of the machine, while memory was far from full.
-
-## Why it happens
-SIGKILL has a sender. If it was not the kernel's OOM killer it was a person, a supervisor, a scheduler that enforces a
+## It means
+SIGKILL has a sender. If it was not the kernel's OOM killer, it was a person, a supervisor, a scheduler that enforces a
 limit of its own (Slurm's memory or time limit, a container runtime), or another process of the same user.
 
-## What to do
-Ask who ends processes here: the scheduler's log for this job, the supervisor's log, `last` and shell histories. If a
-user-space OOM daemon runs (systemd-oomd, earlyoom), its log names the pid.
+## Fix
+Find the sender. If a user-space OOM daemon runs (systemd-oomd, earlyoom), its log names the pid. A scheduler says why
+in the record of the job.
+```sh
+journalctl --since -1h -u systemd-oomd -u earlyoom
+sacct -j "$SLURM_JOB_ID" --format=JobID,State,ExitCode,MaxRSS,ReqMem
+kubectl describe pod "$POD"  # Last State, Reason
+```
 
-## How sure it is
-Sure that it was SIGKILL and that no OOM kill was counted in the training's own memory cgroup at that moment. Who sent
-it is not known. Where the counts were not read again after the death, it does not say that it was no OOM kill.
+## Check it yourself
+Whether it was the kernel's OOM killer after all:
+```sh
+journalctl -k --since -1h | grep -iE "out of memory|oom-kill|killed process"
+grep oom_kill /sys/fs/cgroup/memory.events
+```
+
+## Not this, if
+- the kernel's OOM killer killed it: [worker-oom-killed](worker-oom-killed.md)
+- the worker crashed by itself (SIGSEGV, SIGBUS, SIGABRT): [worker-segfault](worker-segfault.md)
+- every process of the container was killed: [container-oom-killed](container-oom-killed.md)
+- the whole job got SIGTERM, at its time limit: [stopped-from-outside](stopped-from-outside.md)
+
+## How sure
+Judged from the exit status of every worker and from the kernel's counts of OOM kills: they did not move within seconds
+of its death, or only those of cgroups above the training, or of the machine, while memory was far from full. Sure that
+it was SIGKILL and that no OOM kill was counted in the training's own memory cgroup at that moment. What sent it is not
+known. Where the counts were not read again after the death, it does not say that it was no OOM kill.
 """
 
 from __future__ import annotations
@@ -27,8 +43,13 @@ from ...evidence.finding import Certainty, Finding, Remedy, Symptom
 from ...wording.text import duration, who
 from ..rule import Level, rule
 
-NOT_OOM = "It was not the kernel's OOM killer."
-MAYBE_OOM = "Whether it was the kernel's OOM killer cannot be told here."
+TEXTS = (
+    "is killed by signal: Killed",
+    "exited unexpectedly",
+)
+
+NOT_OOM = "not by the kernel's OOM killer"
+MAYBE_OOM = "whether by the kernel's OOM killer cannot be told"
 
 
 @rule(
@@ -50,17 +71,16 @@ def check(case: Case) -> Iterator[Finding]:
         memory = held(host, worker)
         yield case.finding(
             worker,
-            cause=f"Somebody sent SIGKILL to DataLoader {who(worker)}. {NOT_OOM if kills.known else MAYBE_OOM}",
+            cause=f"DataLoader {who(worker)} was killed (SIGKILL), {NOT_OOM if kills.known else MAYBE_OOM}.",
             seen=[
-                f"worker {worker.worker} ended by SIGKILL after {duration(seen.at)}",
                 *told_of_kill(host, worker.pid, seen.at),
-                *([f"it held {memory}"] if memory else ()),
-                *([f"it worked for {owner.loader.name}"] if owner else ()),
+                f"it was killed after {duration(seen.at)}",
+                *([f"its memory: {memory}"] if memory else ()),
+                *([f"loader: {owner.loader.name}"] if owner else ()),
             ],
             remedy=Remedy(
-                "Find who ends processes here: the scheduler's and supervisor's logs for this job, systemd-oomd or "
-                "earlyoom, and people. The kernel's log names the sender only for OOM kills.",
-                [f"journalctl --since -1h | grep -i {worker.pid}"],
+                "Find what sent SIGKILL: look in the logs of the scheduler, the supervisor, systemd-oomd and earlyoom",
+                [f"journalctl --since -1h | grep -iE 'oom|{worker.pid}'"],
             ),
             onset_s=seen.at,
             where=owner.loader.created if owner else None,

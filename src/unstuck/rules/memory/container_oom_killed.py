@@ -1,21 +1,51 @@
-"""The memory limit ended the whole run at once, and the watcher with it.
+"""The container or job hit its memory limit, and the kernel killed every process in it at once.
 
-## What it looks at
-A run that nobody saw to its end: the watcher's journal breaks off, no recorded process said goodbye, and none is alive.
-Then the journal's last samples: the limit of the memory cgroup, what was in use without page cache, and the kernel's
-count of OOM kills, which is read once more afterwards where the cgroup still exists.
+## It means
+All processes of a container share one memory limit. When the limit is reached, the kernel's OOM killer kills: one
+process, or all of them at once where the cgroup says so (`memory.oom.group`, which Kubernetes sets). A container also
+dies as a whole when its first process is killed. Nothing inside is left to report it, so the run seems to have simply
+stopped.
 
-## Why it happens
-A container dies as a whole when its first process is killed, and a cgroup with `memory.oom.group` (Kubernetes sets it)
-is killed as a whole in any case. Nothing inside is left to tell, so the run looks as if it had simply stopped.
+## Fix
+Lower what the processes hold together. The evidence lists the largest: workers hold batches that wait
+(`num_workers` x `prefetch_factor` x batch), shuffle buffers and caches.
 
-## What to do
-Raise the container's or the job's memory limit, or lower what the processes hold together: workers, prefetched
-batches, shuffle buffers, caches. The samples say who held how much in the end.
+```python
+loader = DataLoader(dataset, batch_size=32, num_workers=8, prefetch_factor=4)  # before: 32 batches wait
+loader = DataLoader(dataset, batch_size=32, num_workers=4, prefetch_factor=2)  # after: 8 batches wait
+```
 
-## How sure it is
-Sure when the counter of the run's own cgroup moved after the last look. Without a counter it needs memory within 5 % of
-the limit, page cache not counted, at the last look: a full page cache is normal and never enough.
+Or raise the limit:
+
+```sh
+docker run --memory=64g IMAGE
+sbatch --mem=64G job.sh
+kubectl set resources deployment/NAME --limits=memory=64Gi
+```
+
+## Check it yourself
+```sh
+kubectl describe pod NAME | grep -A5 'Last State'      # Reason: OOMKilled, Exit Code: 137
+docker inspect NAME --format '{{.State.OOMKilled}} {{.State.ExitCode}}'
+sacct -j JOB -o JobID,State,ExitCode,MaxRSS,ReqMem     # OUT_OF_MEMORY
+journalctl -k | grep -i 'memory cgroup out of memory'  # on the host
+```
+
+## Not this, if
+- one worker was killed and the main process reported it: [worker-oom-killed](worker-oom-killed.md)
+- the main process alone was killed: [main-oom-killed](main-oom-killed.md)
+- a time limit, preemption or eviction ended the job: [stopped-from-outside](stopped-from-outside.md)
+
+## How sure
+Judged from a run that was not seen to its end: the watcher's journal breaks off, no recorded process reported an exit,
+and none is alive. Then from the journal's last samples: the limit of the memory cgroup, what was in use without page
+cache, and the kernel's count of OOM kills, which is read once more afterwards where the cgroup still exists.
+It is certain when the counter of the run's own cgroup moved after the last sample. Without a counter, memory must have
+been within 5 % of the limit at the last sample, page cache not counted: a full page cache is normal and never enough.
+
+## Seen in
+- https://github.com/valeoai/DrivoR/issues/35: training in Kubernetes ended with OOMKill, exit code 137, after a day
+- https://github.com/jupyter/docker-stacks/issues/736: notebooks in Kubernetes ended with exit code 137
 """
 
 from __future__ import annotations
@@ -28,53 +58,67 @@ from ...evidence import Sample
 from ...evidence.finding import Certainty, Finding, Remedy, Symptom
 from ...wording.text import duration, size, who
 from ..rule import rule
+from ._room import higher_limit
 
-NEARLY_FULL = 0.95  # the watcher looks twice a second: the last steps to the limit may fall between two looks
+TEXTS = (
+    "OOMKilled",
+    "exit code 137",
+    "Some of your processes may have been killed by the cgroup out-of-memory handler",
+    "OUT_OF_MEMORY",
+)
+
+NEARLY_FULL = 0.95  # samples are half a second apart: the last steps to the limit may fall between two of them
 
 
 @rule(explains=Symptom.CRASHED, certainty=Certainty.CERTAIN, needs=("recording", "host"), outranks=("main-oom-killed",))
 def check(case: Case) -> Iterator[Finding]:
     for host in case.host or ():
-        here = [one for one in case.recording or () if one.node == host.node]
-        looks = [sample for sample in host.samples if sample.processes] or host.samples
-        if host.watcher_ended or host.processes_alive or not looks or not here:
+        here = [process for process in case.recording or () if process.node == host.node]
+        samples = [sample for sample in host.samples if sample.processes] or host.samples
+        if host.watcher_ended or host.processes_alive or not samples or not here:
             continue
-        if any(one.alive or one.ended is not None or one.failure for one in here if one.role != "worker"):
+        mains = [process for process in here if process.role != "worker"]
+        if any(process.alive or process.ended is not None or process.failure for process in mains):
             continue
-        last = looks[-1]
+        last = samples[-1]
         kills = kills_at_the_end(host).of_it
         near = last.limit is not None and last.used is not None and last.used >= NEARLY_FULL * last.limit
         if not kills and not near:
             continue
         yield case.finding(
             host,
-            cause="The memory limit was reached, and the kernel ended the whole run at once, the watcher with it.",
+            cause=_cause(last),
             seen=[
-                f"the journal breaks off after {duration(last.at)}, and no process said goodbye",
-                *(one.told() for one in kills),
+                *(kill.told() for kill in kills),
                 *_use(last),
+                f"the recording breaks off after {duration(last.at)}: no process reported its exit",
                 *_largest(case, host.node, last),
             ],
-            remedy=Remedy(_advice(last)),
+            remedy=Remedy(
+                "Lower what the processes hold together: num_workers, prefetch_factor, batch_size, shuffle buffers, "
+                "caches."
+            ),
+            alternatives=[higher_limit(case, host)],
             onset_s=last.at,
         )
 
 
+def _cause(last: Sample) -> str:
+    if last.limit is None:
+        return "The machine ran out of memory, and the kernel killed every process of the run."
+    return f"The container or job hit its {size(last.limit)} memory limit, and the kernel killed every process in it."
+
+
 def _use(last: Sample) -> Iterator[str]:
     if last.limit is not None and last.used is not None:
-        yield f"{size(last.used)} of {size(last.limit)} were in use at the last look, page cache not counted"
+        yield f"{size(last.used)} of {size(last.limit)} were in use at the last sample, page cache not counted"
     elif last.total:
-        yield f"{size(last.available)} of {size(last.total)} were left on the machine at the last look"
+        yield f"{size(last.available)} of {size(last.total)} were left on the machine at the last sample"
 
 
 def _largest(case: Case, node: str, last: Sample) -> Iterator[str]:
-    for memory in sorted(last.processes, key=lambda one: one.anonymous, reverse=True)[:3]:
+    for memory in sorted(last.processes, key=lambda held: held.anonymous, reverse=True)[:3]:
         process = case.process(node, memory.pid)
         if process is not None:
-            forked = " with what it shared since the fork" if process.threads_at_fork is not None else ""
+            forked = " (with what it shared since the fork)" if process.threads_at_fork is not None else ""
             yield f"{who(process)} held {size(memory.anonymous)}{forked}, and {size(memory.shared)} of shared memory"
-
-
-def _advice(last: Sample) -> str:
-    limit = f"the limit of {size(last.limit)}" if last.limit else "the machine's memory"
-    return f"Raise {limit}, or lower what the processes above hold together: num_workers, prefetch_factor, batch_size."

@@ -1,26 +1,60 @@
 """Forked workers copy a large Python list or dict bit by bit, merely by reading it.
 
-## What it looks at
-Memory that is private to each worker, which no other process shares, less what it has allocated since the fork: what is
-left are shared pages that were copied, and they climb. Then how the workers
-were started, the memory of the main process, and how many objects the dataset's lists and dicts hold.
-
-## Why it happens
+## It means
 After a fork, parent and worker share all memory until one of them writes. Every Python object carries a count of its
-references, and whoever only looks at an object writes to that count: the page it lies on is copied. A worker that reads
-through a list of a million strings ends up with a copy of it, and so does the next one.
+references, and merely reading an object writes that count, so the kernel copies the page it lies on. A worker that
+reads through a list of a million strings ends up with a copy of it, and so does every other worker. The memory grows
+through the epoch and levels off where each worker has its copy, if it is not killed before that. Often it is reported
+as a memory leak of the DataLoader (pytorch#13246).
 
-## What to do
-Hold such data in few large objects instead of many small ones: numpy arrays or torch tensors (strings as one array of
-bytes with offsets), an Arrow table, a mapped file. Until then, fewer workers; `persistent_workers=False` gives the
-memory back at the end of each pass.
+## Fix
+Hold such data in few large objects instead of many small ones: numpy arrays or torch tensors, an Arrow table, a mapped
+file. Anything that can be pickled fits into one array of bytes with offsets:
 
-## How sure it is
-Sure: memory that a process allocates itself is not counted. It speaks when the workers were forked, the dataset
-holds a list or dict of 100,000 items or more, and a worker's own memory rose step by step by 64 MiB. A jump at once is
-left alone: that is what a main process makes which writes to memory of its own, a model's weights for instance. The
-memory of mapped files and of shared batches is counted apart and plays no part. Where the limit was reached, the kill
-is told as what it led to; what is still to come is told only while a run goes on and its copies have not levelled off.
+```python
+self.captions = list_of_strings_or_dicts  # before: a million Python objects
+
+rows = [pickle.dumps(row) for row in list_of_strings_or_dicts]  # after: two numpy arrays
+self.data = np.frombuffer(b"".join(rows), dtype=np.uint8)
+self.ends = np.cumsum([0, *map(len, rows)])
+
+
+def __getitem__(self, index):
+    row = pickle.loads(self.data[self.ends[index] : self.ends[index + 1]])
+```
+
+A dict needs its keys in a sorted array as well: `np.searchsorted` finds the position of one.
+
+Until then use fewer workers. `persistent_workers=False` (torch's default) gives the memory back at the end of each
+epoch.
+
+## Check it yourself
+```sh
+# Pss counts shared pages by their share: the sum over all workers climbs, though nothing is cached.
+for pid in $(pgrep -f train.py); do grep -H '^Pss:' /proc/$pid/smaps_rollup; done
+```
+
+With `num_workers=0` the growth is gone.
+
+## Not this, if
+- the main process grows, and the workers do not: [graph-accumulation](graph-accumulation.md)
+- the worker allocates what it holds, a cache for instance: [worker-oom-killed](worker-oom-killed.md) names the growth
+- the memory is that of mapped files (RssFile in /proc/PID/status): the kernel drops it when it needs room
+- the memory jumps at once: that is a main process that writes to its own memory, a model's weights for instance
+
+## How sure
+Judged from memory that is private to each worker, less what it has allocated since the fork: what is left are shared
+pages that were copied, and they climb. Then from how the workers were started, the memory of the main process, and how
+many objects the dataset's lists and dicts hold.
+It speaks when the workers were forked, the dataset holds a list or dict of 100,000 items or more, and a worker's own
+memory rose step by step by 64 MiB. The memory of mapped files and of shared batches is counted apart and plays no
+part. Where the limit was reached, the kill is reported as what it led to. What is still to come is estimated only while
+a run goes on and its copies have not levelled off.
+
+## Seen in
+- https://github.com/pytorch/pytorch/issues/13246: the thread about it, with measurements and ways out
+- https://github.com/referit3d/referit3d/issues/5: a large dict of scans, 40 GB of memory in one epoch
+- https://github.com/torchgeo/torchgeo/issues/2448: memory grows with workers and nodes until the process crashes
 """
 
 from __future__ import annotations
@@ -29,17 +63,17 @@ from collections.abc import Iterator
 from itertools import pairwise
 from typing import NamedTuple
 
-from ...analysis.case import SIGKILL, Case
+from ...analysis.case import Case
 from ...analysis.memory import COMFORTABLE, Climb, Killed, climb, copied, limit_of, looks_at, meets, oom_killed, room
 from ...evidence import Host
 from ...evidence.finding import Certainty, Finding, Remedy, Subject, Symptom
 from ...evidence.loader import Loader
 from ...evidence.process import Process
 from ...wording.settings import settings
-from ...wording.text import duration, ending, many, size, who
+from ...wording.text import duration, many, size, who
 from ..rule import rule
 
-ITEMS = 100_000  # Python objects: fewer take some megabytes at the most
+ITEMS = 100_000  # Python objects: fewer take some megabytes at most
 MUCH = 64 << 20  # bytes of growth in one worker: less is what any worker copies of the interpreter
 LOOKS = 3  # two may be a coincidence
 LEVEL = 0.95  # of the highest value: from there on it has levelled off
@@ -68,15 +102,15 @@ def check(case: Case) -> Iterator[Finding]:
             container = _container(loader)
             if host is None or container is None or loader.context not in (None, "fork"):
                 continue
-            workers = [_copying(host, one) for one in case.workers_of(main, loader)]
-            copying = [one for one in workers if one is not None]
+            workers = [_copying(host, worker) for worker in case.workers_of(main, loader)]
+            copying = [worker for worker in workers if worker is not None]
             if copying:
                 yield _finding(case, host, main, loader, copying, container)
 
 
 def _container(loader: Loader) -> str | None:
     """The largest list or dict of the dataset, if it is large enough to matter."""
-    name = max(loader.containers, key=lambda one: loader.containers[one], default=None)
+    name = max(loader.containers, key=lambda name: loader.containers[name], default=None)
     return name if name is not None and loader.containers[name] >= ITEMS else None
 
 
@@ -103,17 +137,26 @@ def _rising(looks: list[tuple[float, int]]) -> list[tuple[float, int]]:
 def _finding(case: Case, host: Host, main: Process, loader: Loader, copying: list[Copying], container: str) -> Finding:
     worst = max(copying, key=lambda one: one.own.grown)
     killed = oom_killed(case, [main, *case.workers_of(main, loader)])
-    until = f", until the kernel's OOM killer ended {who(killed.process)}" if killed is not None else ""
     return case.finding(
         worst.worker,
-        cause=f"Workers copied {container} of {loader.name} by reading it: {loader.containers[container]:,} "
-        f"Python objects, {size(worst.own.grown)} in one worker{until or ' so far' * main.alive}.",
+        cause=_cause(main, container, loader.containers[container], worst, killed),
         seen=list(_seen(case, host, main, loader, copying, killed)),
-        remedy=_remedy(host, main, loader, copying, container, killed),
+        remedy=_remedy(container),
+        alternatives=list(_until_then(host, main, loader, copying, killed)),
         onset_s=worst.own.since,
         where=loader.created,
         subject=Subject("loader", loader.name),
+        symptom=Symptom.LEAKING.value,
     )
+
+
+def _cause(main: Process, container: str, items: int, worst: Copying, killed: Killed | None) -> str:
+    if killed is not None:
+        until = f"until {who(killed.process)} was OOM-killed"
+        return f"Workers copied {container} ({items:,} Python objects) by reading it, {until}."
+    verb, far = ("are copying", " so far") if main.alive else ("copied", "")
+    grown = f"{size(worst.own.grown)} in one worker{far}"
+    return f"Workers {verb} {container} ({items:,} Python objects) by reading it: {grown}."
 
 
 def _seen(
@@ -121,20 +164,17 @@ def _seen(
 ) -> Iterator[str]:
     for one in copying[:2]:
         yield (
-            f"{who(one.worker)} shared all its memory when it was forked; {duration(one.own.until - one.own.since)} "
-            f"later {size(one.own.last)} of that were private copies, not counting what it allocated itself"
+            f"{who(one.worker)}: {size(one.own.last)} of the memory it shared at the fork were private copies after "
+            f"{duration(one.own.until - one.own.since)}"
         )
-    yield "reading a Python object writes to its count of references: the page it lies on is copied"
     if killed is not None:
-        yield f"{who(killed.process)} {ending(SIGKILL)} after {duration(killed.at)}"
-        yield from (one.told() for one in killed.counts)
+        yield f"{who(killed.process)} was killed (SIGKILL) after {duration(killed.at)}"
+        yield from (count.told() for count in killed.counts)
+    yield "reading a Python object writes its reference count, and the kernel copies the page it lies on"
     most = max((value for _, value in looks_at(host, main.pid, "anonymous")), default=0)
     if not most:
         return
-    yield (
-        f"the main process holds {size(most)}, mapped files and shared memory not counted: that is where each worker's "
-        f"copy ends at the latest"
-    )
+    yield f"each worker's copy can grow to {size(most)}: what the main process holds, without mapped files"
     if killed is not None:
         return
     if all(one.levelled for one in copying):
@@ -151,7 +191,7 @@ def _forecast(host: Host, loader: Loader, copying: list[Copying], most: int) -> 
     if left is None:
         return
     if left[0] >= still:
-        yield f"at most {size(still)} more are to come, and {left[1]} has {size(left[0])} left"
+        yield f"at most {size(still)} more are to come, which fit: {size(left[0])} are left of {left[1]}"
         return
     rate = sum(one.own.per_second for one in copying) * each
     steps = loader.batches / max(loader.waits.total + loader.bodies.total, 1e-3)  # a second
@@ -162,18 +202,29 @@ def _forecast(host: Host, loader: Loader, copying: list[Copying], most: int) -> 
     )
 
 
-def _remedy(
-    host: Host, main: Process, loader: Loader, copying: list[Copying], container: str, killed: Killed | None
-) -> Remedy:
-    name, half, workers = container.rpartition(".")[2], max(loader.num_workers // 2, 1), loader.num_workers
-    fewer = f" Until then, {settings(loader, num_workers=half)} makes {many(half, 'copy')} instead of {workers}."
-    if workers < 2 or (killed is not None and not _fits(host, main, loader, copying, half)):
-        fewer = ""
+def _remedy(container: str) -> Remedy:
+    name = container.rpartition(".")[2]
     return Remedy(
-        f"Turn {name} into a few large objects: numbers into a numpy array or torch tensor, strings into one array of "
-        f"bytes with offsets (np.frombuffer(b''.join(texts), dtype=np.uint8) and np.cumsum of the lengths), or an "
-        f"Arrow table.{fewer}"
+        f"Pack {name} into a few large arrays: numbers into numpy or torch, anything else into bytes with offsets.",
+        code=[
+            f"rows = [pickle.dumps(row) for row in {name}]    # of a list; a dict needs its keys as well",
+            'self.data = np.frombuffer(b"".join(rows), dtype=np.uint8)',
+            "self.ends = np.cumsum([0, *map(len, rows)])",
+            "row = pickle.loads(self.data[self.ends[index] : self.ends[index + 1]])    # in __getitem__",
+        ],
     )
+
+
+def _until_then(
+    host: Host, main: Process, loader: Loader, copying: list[Copying], killed: Killed | None
+) -> Iterator[Remedy]:
+    workers, half = loader.num_workers, max(loader.num_workers // 2, 1)
+    if workers > 1 and (killed is None or _fits(host, main, loader, copying, half)):
+        fewer = settings(loader, num_workers=half)
+        yield Remedy(f"Use {fewer} until then: {many(half, 'copy')} instead of {workers}.")
+    if loader.persistent_workers:
+        freed = settings(loader, persistent_workers=False)
+        yield Remedy(f"Use {freed} until then: the copies are freed at the end of each epoch.")
 
 
 def _fits(host: Host, main: Process, loader: Loader, copying: list[Copying], workers: int) -> bool:

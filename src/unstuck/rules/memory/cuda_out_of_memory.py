@@ -1,22 +1,66 @@
-"""A GPU has no room for what the training asks of it.
+"""A GPU is out of memory: it has no room for what the training asks of it.
 
-## What it looks at
-The exception that ended the run, with the numbers that torch puts into it: what was asked for, what was free, what this
-process and others on the same GPU hold, what torch has reserved and does not use. And how many batches had gone well.
+## It means
+The numbers in torch's message tell which of these it is. Another process holds the memory: another user's, a leftover
+of an earlier run, or a second rank on the same GPU. Or there is room, but in pieces that are too small (fragmentation).
+Or model, gradients, optimizer and activations of this batch simply need more than there is. Where batches went well
+before, this batch is larger, or something is kept from step to step.
 
-## Why it happens
-The numbers tell which of these it is. Another process holds the memory: somebody else's, one that was never ended, or a
-second rank on the same GPU. Or there is room, but in pieces (fragmentation). Or model, gradients, optimizer and
-activations of this batch simply need more than there is; where batches went well before, this one is larger, or
-something is kept from step to step.
+## Fix
+Another process: see whose it is, and use a free GPU. Two ranks on one GPU:
 
-## What to do
-Accordingly: end the other process or give each rank its own GPU; have torch use segments that can grow
-(`expandable_segments`); smaller batches with accumulated gradients, lower precision, activation checkpointing.
+```python
+torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))  # before anything is put on a GPU
+```
 
-## How sure it is
-Not tried on a GPU: this rule was written from the messages of torch and the threads about them. It is sure of what
-torch says, and repeats it. Which remedy comes first follows from the numbers; where the message has none, it says so.
+Fragmentation ("reserved by PyTorch but unallocated" is large):
+
+```sh
+PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True python train.py
+```
+
+Too little for this batch: a smaller batch with accumulated gradients, lower precision, activation checkpointing.
+
+```python
+loader = DataLoader(dataset, batch_size=16)              # before: 32
+for step, batch in enumerate(loader):
+    with torch.autocast("cuda", dtype=torch.bfloat16):   # bfloat16 needs an Ampere GPU or newer
+        loss = model(batch) / 2
+    loss.backward()
+    if step % 2 == 1:
+        optimizer.step()
+        optimizer.zero_grad()
+```
+
+## Check it yourself
+```sh
+nvidia-smi        # which processes hold the GPU; in a container it cannot name those outside
+```
+
+```python
+torch.cuda.memory._record_memory_history()               # at the start
+torch.cuda.memory._dump_snapshot("memory.pickle")        # where it fails; open it at https://pytorch.org/memory_viz
+print(torch.cuda.memory_allocated() >> 20, "MiB")        # every 100 steps: does it grow?
+```
+
+## Not this, if
+- the graph of every step is kept, so it was bound to happen: [graph-accumulation](graph-accumulation.md)
+- two ranks of the run use one GPU, and NCCL refuses: [duplicate-gpu](duplicate-gpu.md)
+- the process was killed without a traceback, which is host memory: [main-oom-killed](main-oom-killed.md)
+- CUDA was used in a forked worker: [cuda-in-forked-worker](cuda-in-forked-worker.md)
+
+## How sure
+Judged from the exception that ended the run, with the numbers that torch puts into it: what was asked for, what was
+free, what this process and others on the same GPU hold, what torch has reserved and does not use; and from how many
+batches had gone well. Not tried on a GPU: this rule was written from the messages of torch and the threads about them.
+It is sure of what torch says, and repeats it. Which remedy comes first follows from the numbers; where the message has
+none, it says so.
+
+## Seen in
+- https://github.com/rwth-i6/returnn/issues/1649: the crashed run still held 71 GiB when the next one started
+- https://github.com/OpenDriveLab/UniAD/issues/180: processes of a stopped training kept the GPU's memory
+- https://github.com/pytorch/pytorch/issues/17568: a running loss that kept its graph, until the GPU was full
+- https://github.com/jacobgil/pytorch-pruning/issues/16: gone with pin_memory=False
 """
 
 from __future__ import annotations
@@ -27,56 +71,75 @@ from ...analysis.case import Case
 from ...analysis.failures import PINNING, Raised, fatal, raised_at
 from ...analysis.torch_errors import Shortage, is_out_of_memory, shortage
 from ...evidence.finding import Certainty, Finding, Remedy, Symptom
-from ...evidence.loader import Loader
 from ...evidence.process import Failure
 from ...wording.printable import quoted_line
 from ...wording.settings import in_words_of, settings
-from ...wording.text import line, many, said, short, size, who
+from ...wording.text import many, said, size, who
 from ..rule import rule
 
-FEW = 1  # batches: whoever fails that early does not fail because something grows
+TEXTS = (
+    "CUDA out of memory. Tried to allocate",
+    "torch.cuda.OutOfMemoryError: CUDA out of memory",
+    "torch.OutOfMemoryError: CUDA out of memory",
+    "CUDA error: out of memory",
+    "HIP out of memory",
+    "If reserved but unallocated memory is large try setting",
+)
+
+FEW = 1  # batches: a failure that early is not one of growth
+MOST = 3  # further remedies
+
+SNAPSHOT = Remedy(
+    "Record what holds the memory, and open the file at https://pytorch.org/memory_viz.",
+    code=[
+        "torch.cuda.memory._record_memory_history()           # at the start",
+        'torch.cuda.memory._dump_snapshot("memory.pickle")    # in `except torch.cuda.OutOfMemoryError:`',
+    ],
+)
+CHECKPOINTING = Remedy(
+    "Recompute activations instead of keeping them.",
+    code=["output = torch.utils.checkpoint.checkpoint(block, input, use_reentrant=False)"],
+)
 
 
 @rule(explains=Symptom.CRASHED, certainty=Certainty.CERTAIN, needs=("recording",))
 def check(case: Case) -> Iterator[Finding]:
     for one in [one for one in fatal(case) if is_out_of_memory(one.failure.message)][:1]:
         numbers = shortage(one.failure.message)
-        place = raised_at(one.failure)
+        remedy, *others = _remedies(case, one, numbers)
         yield case.finding(
             one.process,
             cause=_cause(one, numbers),
             seen=list(_seen(case, one, numbers)),
-            remedy=_remedy(case, one, numbers),
+            remedy=remedy,
+            alternatives=others[:MOST],
             onset_s=one.failure.at,
-            where=place,
+            where=raised_at(one.failure),
+            saw=_said(one.failure),
         )
 
 
 def _cause(one: Raised, numbers: Shortage) -> str:
-    place = raised_at(one.failure)
-    asked = f" at {short(place)}" if place is not None else ""
+    name = who(one.process)
     if numbers.tried is None:
-        what = (
-            "Memory of the host could not be pinned for" if _while_pinning(one.failure) else "A GPU has no memory for"
-        )
-        return f"{what} {who(one.process)}{asked}."
+        if _while_pinning(one.failure):
+            return f"Host memory could not be pinned for {name}."
+        return f"A GPU is out of memory: {name} could not allocate."
     card = "The GPU" if numbers.gpu is None else f"GPU {numbers.gpu}"
-    return (
-        f"{card} has no room for another {size(numbers.tried)} that {who(one.process)} asks for{asked}{_why(numbers)}."
-    )
+    asked = f"{name} asked for {size(numbers.tried)}"
+    if numbers.total and numbers.tried > numbers.total:
+        return f"{card} is too small: {asked} at once, it has {size(numbers.total)}."
+    return f"{card} is out of memory: {asked}{_why(numbers)}."
 
 
 def _why(numbers: Shortage) -> str:
-    total = f" of its {size(numbers.total)}" if numbers.total else ""
-    if numbers.total and (numbers.tried or 0) > numbers.total:
-        return f": that is more than the {size(numbers.total)} it has"
     first = next(iter(_enough(numbers)), None)
     if first == "others":
-        return f": other processes hold {size(sum(numbers.others.values()))}{total}"
+        return f", other processes hold {size(sum(numbers.others.values()))}"
     if first == "pieces":
-        return f": {size(numbers.reserved or 0)} are reserved and unused, but in pieces that are too small"
+        return f", {size(numbers.reserved or 0)} are reserved but unused, in pieces that are too small"
     held = numbers.own or numbers.allocated
-    return f": this process already holds {size(held)}{total}" if held else ""
+    return f" and already holds {size(held)}" if held else ""
 
 
 def _enough(numbers: Shortage) -> list[str]:
@@ -95,67 +158,66 @@ def _while_pinning(failure: Failure) -> bool:
 
 
 def _seen(case: Case, one: Raised, numbers: Shortage) -> Iterator[str]:
-    place = raised_at(one.failure)
-    words = said(one.failure).partition(". GPU ")[0].partition(" (GPU ")[0]
-    yield words + (f", under {line(place)} in {place.function}" if place is not None else "")
     if numbers.total is not None and numbers.free is not None:
-        yield f"torch says: {size(numbers.total)} in all, {size(numbers.free)} free"
+        yield f"torch says: the GPU has {size(numbers.total)}, of which {size(numbers.free)} are free"
+    yield from (f"{_named(case, one.process.node, pid)} uses {size(count)}" for pid, count in numbers.others.items())
     if numbers.own is not None:
-        yield f"in use by this process: {size(numbers.own)}"
+        yield f"this process uses {size(numbers.own)}"
     if numbers.allocated is not None:
-        yield f"by torch: {size(numbers.allocated)} allocated, {size(numbers.reserved or 0)} reserved and unused"
+        unused = size(numbers.reserved or 0)
+        yield f"torch has allocated {size(numbers.allocated)}, and reserved {unused} that it does not use"
     if numbers.allowed is not None:
         yield f"the program has limited itself to {size(numbers.allowed)}"
-    yield from (
-        f"in use by {_named(case, one.process.node, pid)}: {size(count)}" for pid, count in numbers.others.items()
-    )
     if one.loader is not None and one.process is one.main:
-        yield f"{many(one.loader.batches, 'batch')} had come from {one.loader.name}"
+        yield f"it failed after {many(one.loader.batches, 'batch')} of {one.loader.name}"
 
 
 def _named(case: Case, node: str, pid: int) -> str:
     process = case.process(node, pid)
-    return f"another process (pid {pid})" if process is None else f"{who(process)}, of this same run"
+    if process is None:
+        return f"another process (pid {pid}; seen from a container, a pid of the host)"
+    return f"{who(process)}, of this same run,"
 
 
-def _remedy(case: Case, one: Raised, numbers: Shortage) -> Remedy:
+def _said(failure: Failure) -> str:
+    """The message without its numbers, which the evidence has."""
+    return said(failure).partition(". GPU ")[0].partition(" (GPU ")[0]
+
+
+def _remedies(case: Case, one: Raised, numbers: Shortage) -> list[Remedy]:
+    """The best first: what by itself would have sufficed, then what needs less."""
     if numbers.tried is None:
         return _without_numbers(one)
     ways = [_way(case, one.process.node, numbers, name) for name in _enough(numbers)]
-    text = " ".join([*(way.text for way in ways), _less(one, otherwise=bool(ways))])
-    return Remedy(text, [command for way in ways for command in way.commands])
+    grows = one.loader is not None and one.process is one.main and one.loader.batches > FEW
+    return [*ways, _smaller(one), *([SNAPSHOT] if grows and not ways else []), _lower_precision(one), CHECKPOINTING]
 
 
 def _way(case: Case, node: str, numbers: Shortage, name: str) -> Remedy:
     if name == "pieces":
         return Remedy(
-            "Let torch's segments grow, so that free pieces are joined.",
+            "Let torch's memory segments grow: then free pieces are joined.",
             [f"{numbers.setting}=expandable_segments:True {quoted_line(case.run.command)}".strip()],
         )
     pids = sorted(numbers.others)
     ours = [process for pid in pids if (process := case.process(node, pid)) is not None]
     if ours:
         return Remedy(
-            f"{who(ours[0]).capitalize()} of this run computes on the same GPU: give each rank its own, with "
-            'torch.cuda.set_device(int(os.environ["LOCAL_RANK"])) before anything is put on a GPU.'
+            f"Give each rank its own GPU: {who(ours[0])} computes on the same one.",
+            code=['torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))    # before anything is put on a GPU'],
         )
     return Remedy(
-        "See whose the other processes are, and end them or take another GPU (in a container, their numbers are those "
-        "of the host).",
+        "See what the other processes are: use another GPU, or stop them if they are leftovers of yours.",
         ["nvidia-smi", f"ps -fp {','.join(str(pid) for pid in pids)}"],
     )
 
 
-def _less(one: Raised, *, otherwise: bool) -> str:
-    """What makes the training itself need less, with the loader's own numbers."""
-    begin = "If that does not suffice, need" if otherwise else "Need"
+def _smaller(one: Raised) -> Remedy:
+    """With the loader's own numbers."""
     batch = one.loader.batch_size if one.loader is not None else None
-    if batch is not None and batch > 1:
-        how = f"{settings(one.loader, batch_size=batch // 2)} instead of {batch}, with {_accumulated(one)}"
-    else:
-        how = "shorter or smaller samples"
-    text = f"{begin} less: {how}, lower precision (torch.autocast), or activation checkpointing."
-    return text + (_after(one.loader) if not otherwise and one.process is one.main else "")
+    if batch is None or batch < 2:
+        return Remedy("Make the samples smaller or shorter.")
+    return Remedy(f"Use {settings(one.loader, batch_size=batch // 2)} (now {batch}), with {_accumulated(one)}.")
 
 
 def _accumulated(one: Raised) -> str:
@@ -167,19 +229,18 @@ def _accumulated(one: Raised) -> str:
     )
 
 
-def _after(loader: Loader | None) -> str:
-    if loader is None or loader.batches <= FEW:
-        return ""
-    return (
-        f" {many(loader.batches - 1, 'batch')} went well: if torch.cuda.memory_allocated() grows from step to step, "
-        "something keeps tensors of earlier steps; if not, this batch is larger than those."
+def _lower_precision(one: Raised) -> Remedy:
+    set_by = in_words_of(
+        one.main, "", lightning='Trainer(precision="bf16-mixed")', transformers="TrainingArguments(bf16=True)"
     )
+    plain = 'with torch.autocast("cuda", dtype=torch.bfloat16):    # around the forward pass'
+    return Remedy("Compute in bfloat16, where the GPU has it (Ampere and newer).", code=[set_by or plain])
 
 
-def _without_numbers(one: Raised) -> Remedy:
+def _without_numbers(one: Raised) -> list[Remedy]:
     if _while_pinning(one.failure):
-        return Remedy(
-            "Pinning needs memory of the host, not of the GPU: set pin_memory=False, or lower prefetch_factor.",
-            ["free -h", "ulimit -l"],
-        )
-    return Remedy("See who uses the GPU: torch gives no numbers where the driver itself refuses.", ["nvidia-smi"])
+        return [
+            Remedy("Use pin_memory=False: pinning needs host memory, not GPU memory.", ["free -h", "ulimit -l"]),
+            Remedy("Lower prefetch_factor: fewer batches are pinned at a time."),
+        ]
+    return [Remedy("See which processes use the GPU: the driver refused, and gives no numbers.", ["nvidia-smi"])]

@@ -1,24 +1,55 @@
-"""Every pass reads the data set from the disk again, because it is larger than the memory left to cache it.
+"""Every epoch reads the data set from disk again: it is larger than the memory left to cache it.
 
-## What it looks at
-For each training loader that was gone through more than once: how many bytes the processes that load its samples asked
-for after the first pass, and how many of these had to come from a disk; how much a pass reads against what the page
-cache held at the most; and how long the loop waits.
+## It means
+Linux keeps what it has read in memory that is otherwise free, and the second epoch over a data set that fits finds all
+of it there. A data set that does not fit pushes its own beginning out of the cache before it is read again, so hardly
+anything is ever found, even if only a little room is missing. In a container the cache counts against the container's
+memory limit.
 
-## Why it happens
-Linux keeps what it has read in memory that nobody else needs, and the second pass over a data set that fits finds all
-of it there. One that does not fit pushes its own beginning out before it comes round again, so that hardly anything is
-ever found, even if only a little is missing. In a container the cache counts against the container's memory limit.
+## Fix
+Make it fit: smaller files (fewer bytes per sample, a better format), a higher memory limit, fewer workers that hold
+memory.
 
-## What to do
-Make it fit, or read it so that a disk is quick: smaller files (fewer bytes a sample, a better format), more memory or a
-higher limit, fewer workers that hold memory, a faster disk; whole shards in sequence with a shuffle buffer instead of
-single files at random. A first pass from the disk is healthy, and is not spoken of.
+```sh
+docker run --memory=64g IMAGE
+sbatch --mem=64G job.sh
+```
 
-## How sure it is
-Certain of the bytes, which the kernel counts for each process. It speaks when half of what is read after the first pass
-or more comes from the disk, the cache is at its limit and smaller than what a pass reads, and the loop waits for 30 %
-of its time.
+Where it can never fit, read it in the order in which a disk is quick: whole shards in sequence with a shuffle buffer,
+instead of single files at random, or from a local SSD.
+
+```python
+dataset = webdataset.WebDataset(urls, shardshuffle=100).shuffle(1000).decode("rgb")
+```
+
+The first epoch always reads from disk: that is healthy, and this rule says nothing about it.
+
+## Check it yourself
+```sh
+du -sh /path/to/data; free -h                            # "available" is the room for the cache
+cat /sys/fs/cgroup/memory.max                            # in a container
+cat /proc/PID/io                                         # of a worker, in epoch 2: does read_bytes grow like rchar?
+iostat -x 5                                              # is the disk busy in every epoch?
+```
+
+## Not this, if
+- only the first epoch is slow: the cache is cold, and the next epoch finds the files in it
+- reading is slow though little comes from disk: [slow-storage](slow-storage.md)
+- loading is slow on the CPU: [heavy-transform](heavy-transform.md)
+- rows are read one by one through an index: [hf-indices-mapping](hf-indices-mapping.md)
+
+## How sure
+Judged, for each training loader that was iterated more than once, from how many bytes the processes that load its
+samples asked for after the first epoch, and how many of these had to come from a disk; from how much an epoch reads
+compared with what the page cache held at most; and from how long the loop waits. The kernel counts these bytes for each
+process, so they are certain. It speaks when half or more of what is read after the first epoch comes from the disk, the
+cache is at its limit and smaller than what an epoch reads, and the loop waits for 30 % of its time.
+
+## Seen in
+- https://github.com/yjxiong/action-detection/issues/41: a data set too large for the cache is read at the speed of the
+  hard disk
+- https://github.com/NVIDIA/DALI/issues/839: fast while ImageNet comes from the cache, slow once memory is full
+- https://github.com/NVIDIA/DALI/issues/3473: only the beginning and the end of an epoch are fast, by the cache
 """
 
 from __future__ import annotations
@@ -34,15 +65,21 @@ from ...evidence.loader import Loader
 from ...evidence.process import Process
 from ...wording.text import duration, many, percent, size
 from ..rule import rule
+from ._room import higher_limit, limit
 
-AGAIN = 0.5  # of what is read after the first pass: the cache is of little use
-MUCH = 64 << 20  # bytes from the disk after the first pass: less is logs, checkpoints and code
-LOOKS = 2  # after the first pass: what was read between them is certainly read again
+AGAIN = 0.5  # of what is read after the first epoch: the cache is of little use
+MUCH = 64 << 20  # bytes from the disk after the first epoch: less is logs, checkpoints and code
+LOOKS = 2  # after the first epoch: what was read between them is certainly read again
 FULL = 0.85  # of the memory that the cache may have; the kernel keeps some free
+
+OTHERS = [
+    Remedy("Make the files smaller: fewer bytes per sample, or a compressed format."),
+    Remedy("Read whole shards in sequence with a shuffle buffer, or read from a local SSD, where it can never fit."),
+]
 
 
 class Reads(NamedTuple):
-    """What was read after the first pass, by everybody who loads samples for one loader."""
+    """What was read after the first epoch, by all processes that load samples for one loader."""
 
     asked: int
     from_disk: int
@@ -65,22 +102,22 @@ def check(case: Case) -> Iterator[Finding]:
         reads = _reads(host, main, loader) if host is not None else None
         if host is None or reads is None or not waiting(loader).matters:
             continue
-        cached, a_pass = _cached(host), _a_pass(loader, reads)
-        if cached is None or reads.from_disk < max(MUCH, AGAIN * reads.asked) or a_pass <= cached:
+        cached, an_epoch = _cached(host), _an_epoch(loader, reads)
+        if cached is None or reads.from_disk < max(MUCH, AGAIN * reads.asked) or an_epoch <= cached:
             continue
         yield case.finding(
             main,
-            cause=f"Every pass over {loader.name} reads its data from the disk again: a pass reads about "
-            f"{size(a_pass)}, and the page cache has room for {size(cached)}.",
+            cause=f"Every epoch reads {size(an_epoch)} from disk again: the page cache has room for {size(cached)}.",
             seen=list(_seen(host, loader, reads)),
-            remedy=_remedy(host, a_pass - cached),
+            remedy=_room(case, host, an_epoch - cached),
+            alternatives=OTHERS,
             where=loader.reads_at if is_users(loader.reads_at) else loader.created,
             subject=Subject("loader", loader.name),
         )
 
 
 def _reads(host: Host, main: Process, loader: Loader) -> Reads | None:
-    """Counters since the first pass ended. Workers of a later pass count from their own beginning."""
+    """Counters since the first epoch ended. Workers of a later epoch count from their own beginning."""
     if not loader.ended or loader.passes < 2:
         return None
     first, pids = loader.ended[0].at, set(loader.pids) if loader.num_workers else {main.pid}
@@ -102,8 +139,8 @@ def _of_one(host: Host, pid: int, first: float) -> Part | None:
     return Part((end.read or 0) - (start.read or 0), (end.from_disk or 0) - (start.from_disk or 0), since, until)
 
 
-def _a_pass(loader: Loader, reads: Reads) -> float:
-    """Bytes: as much as is read in the time that a pass takes. What is mapped comes from the disk unasked."""
+def _an_epoch(loader: Loader, reads: Reads) -> float:
+    """Bytes: as much as is read in the time that an epoch takes. What is mapped comes from the disk unasked."""
     first, last = loader.ended[0], loader.ended[-1]
     if last.number > first.number:
         took = (last.at - first.at) / (last.number - first.number)
@@ -113,7 +150,7 @@ def _a_pass(loader: Loader, reads: Reads) -> float:
 
 
 def _cached(host: Host) -> int | None:
-    """What the page cache held at the most, if it was at its limit then. None: it could have grown."""
+    """What the page cache held at most, if it was at its limit then. None: it could have grown."""
     full = [one.cached for one in host.samples if one.cached is not None and _is_full(one)]
     return max(full) if full else None
 
@@ -128,29 +165,27 @@ def _is_full(sample: Sample) -> bool:
 
 def _seen(host: Host, loader: Loader, reads: Reads) -> Iterator[str]:
     yield (
-        f"after the first pass {size(reads.asked)} were read in {duration(reads.seconds)}, and "
-        f"{size(reads.from_disk)} were fetched from the disk for it; there were {many(loader.passes, 'pass')} in all"
+        f"after the first epoch {size(reads.asked)} were asked for in {duration(reads.seconds)}, and the disk had to "
+        f"deliver {size(reads.from_disk)}; {many(loader.passes, 'epoch')} in all"
     )
     last = max(host.samples, key=lambda one: one.cached or 0)
     if last.limit is not None and last.used is not None:
         yield (
-            f"the memory limit is {size(last.limit)}: {size(last.used)} are in use, {size(last.cached or 0)} hold "
-            "cached files"
+            f"of the memory limit of {size(last.limit)}, processes use {size(last.used)} and cached files "
+            f"{size(last.cached or 0)}"
         )
     else:
         yield f"the machine has {size(last.total)}, of which {size(last.cached or 0)} hold cached files"
     pressure = max((one.pressure for one in host.samples if one.pressure is not None), default=0.0)
     if pressure >= AGAIN:
-        yield f"somebody waited for a disk up to {percent(pressure)} of the time"
+        yield f"processes were blocked on a disk for up to {percent(pressure)} of the time"
     loop = waiting(loader)
-    yield f"the loop waits for data {percent(loop.share)} of the time, {duration(loop.waited / loop.steps)} a batch"
+    yield f"the loop waits for data {percent(loop.share)} of the time, {duration(loop.waited / loop.steps)} per batch"
+    yield f"loader: {loader.name}"
 
 
-def _remedy(host: Host, missing: float) -> Remedy:
-    limits = [one.limit for one in host.samples if one.limit is not None]
-    where = f"raise the memory limit of {size(limits[-1])} by that much" if limits else "add memory"
-    return Remedy(
-        f"About {size(missing)} are missing for the cache: {where}, make the files smaller, or let fewer processes "
-        "hold memory. Where it can never fit, read shards from end to end with a shuffle buffer, or use a faster "
-        "local disk."
-    )
+def _room(case: Case, host: Host, missing: float) -> Remedy:
+    highest = limit(host)
+    if highest is None:
+        return Remedy(f"Give the cache about {size(missing)} more: more memory, or fewer processes that hold it.")
+    return higher_limit(case, host, above=highest + missing)

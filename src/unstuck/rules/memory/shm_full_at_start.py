@@ -1,23 +1,47 @@
-"""Shared memory was full before the workers could be started.
+"""/dev/shm was full before the workers could be started.
 
-## What it looks at
-The exception with which a main process ended while it made a lock or a queue for its workers: the kernel's "no space
-left on device", raised where Python makes a semaphore. And /dev/shm at that moment: its size, the files in it, and for
-those that torch made whether the process that made them still lives.
+## It means
+Semaphores and shared tensors lie in /dev/shm. A run that is killed leaves its files there (`torch_*`, `sem.mp-*`,
+`psm_*`), and so may a library that shares data between processes. They stay until they are deleted or the machine
+restarts. The disk has nothing to do with it, though "No space left on device" reads that way.
 
-## Why it happens
-Semaphores and shared tensors lie in /dev/shm. A run that is killed leaves its files there (torch_*, sem.mp-*, psm_*),
-and so does a library that shares data between processes. They stay until somebody deletes them or the machine restarts.
-The disk has nothing to do with it, though the message reads that way.
+## Fix
+Delete the files whose processes are gone:
 
-## What to do
-Delete the files whose processes are gone. Leave those of others, and enlarge /dev/shm if they need it. Space that
-belongs to no file is held by processes that are alive: an earlier run that has not ended, or this very one.
+```sh
+ls -l /dev/shm                      # torch_26190_…: the number is the process that made it
+ps -p 26190 || rm /dev/shm/torch_26190_*
+```
 
-## How sure it is
-Sure that /dev/shm refused the space: Python makes semaphores nowhere else. That a file's process is gone is certain on
-the machine itself; in a container, a number may belong to a process outside. Other files say nothing about their owner:
-ask who has them open before deleting.
+Leave those of others, and enlarge /dev/shm if they need it (`docker run --shm-size=8g`, or `sudo mount -o
+remount,size=8G /dev/shm`). Space that belongs to no file is held by live processes: an earlier run that has not ended,
+or this very run.
+
+## Check it yourself
+```sh
+df -h /dev/shm
+ls -lS /dev/shm | head
+fuser -v /dev/shm/*                 # which processes have these files open
+lsof -a +L1 /dev/shm                # deleted files that are still held
+```
+
+## Not this, if
+- it filled up while training, by the run's own batches: [shm-exhausted](shm-exhausted.md)
+- a checkpoint met "No space left on device": [checkpoint-disk-full](checkpoint-disk-full.md)
+
+## How sure
+Judged from the exception with which a main process ended while it made a lock or a queue for its workers: the kernel's
+"no space left on device", raised where Python makes a semaphore. And from /dev/shm at that moment: its size, the files
+in it, and for those that torch made whether the process that made them is still alive.
+Certain that /dev/shm refused the space: Python makes semaphores nowhere else. That a file's process is gone is certain
+on the machine itself; in a container, a number may belong to a process outside. Other files say nothing about their
+owner: see what has them open before deleting them.
+
+## Seen in
+- https://github.com/NVIDIA/Megatron-LM/issues/878: SemLock fails in a container; gone with a larger --shm-size
+- https://github.com/Plachtaa/VITS-fast-fine-tuning/issues/397: the same at the start, though the disk has room
+- https://github.com/aigc-apps/sd-webui-EasyPhoto/issues/90: /dev/shm was full, the disk was not
+- https://github.com/python/cpython/issues/93253: the message says nothing about /dev/shm
 """
 
 from __future__ import annotations
@@ -32,6 +56,9 @@ from ...evidence.process import Failure, ShmFile
 from ...wording.printable import quoted_line
 from ...wording.text import duration, many, said, size, who
 from ..rule import Level, rule
+from ._room import larger_shm
+
+TEXTS = ("OSError: [Errno 28] No space left on device", "sl = self._semlock = _multiprocessing.SemLock(")
 
 SEMAPHORES = "/multiprocessing/synchronize.py"
 NO_SPACE = ("No space left on device", "[Errno 28]")
@@ -44,17 +71,17 @@ DEAD, ALIVE, UNKNOWN, NO_FILE = "dead", "alive", "unknown", "no file"
 @rule(explains=Symptom.CRASHED, certainty=Certainty.CERTAIN, needs=("recording",), level=Level.CAUSE)
 def check(case: Case) -> Iterator[Finding]:
     for one in [one for one in fatal(case) if _refused(case, one)][:1]:
-        total = one.failure.shm_size
+        remedy, *others = _remedies(case, one)
         yield case.finding(
             one.process,
-            cause=f"Shared memory was full before {_before(one)}: /dev/shm"
-            + (f" of {size(total)}" if total else "")
-            + f" has no room for {'a semaphore' if _semaphore(one.failure) else 'a tensor'}{_whose(one.failure)}.",
+            cause=f"/dev/shm is full{_whose(one.failure)}: {_prevented(one)}.",
             seen=list(_seen(one)),
-            remedy=_remedy(one),
+            remedy=remedy,
+            alternatives=others,
             onset_s=one.failure.at,
             where=one.loader.created if one.loader is not None else None,
             subject=Subject("filesystem", "/dev/shm"),
+            saw=said(one.failure),
         )
 
 
@@ -78,11 +105,15 @@ def _foreign(case: Case, failure: Failure) -> int:
     return sum(file.size for file in failure.shm_files if file.owner not in own)
 
 
-def _before(one: Raised) -> str:
-    if one.loader is not None and one.loader.now == LoaderState.STARTING:
-        again = "" if one.loader.passes <= 1 else " again"
-        return f"the workers of {one.loader.name} could be started{again}"
-    return f"{who(one.process)} could start other processes"
+def _prevented(one: Raised) -> str:
+    if _starting(one):
+        again = "" if one.loader is None or one.loader.passes <= 1 else " again"
+        return f"workers could not start{again}"
+    return f"{who(one.process)} could not start other processes"
+
+
+def _starting(one: Raised) -> bool:
+    return one.loader is not None and one.loader.now == LoaderState.STARTING
 
 
 def _held(failure: Failure) -> dict[str, list[ShmFile]]:
@@ -111,15 +142,15 @@ def _whose(failure: Failure) -> str:
     """What takes most of it, in one clause."""
     kind = _most(failure)
     if kind == NO_FILE:
-        return ", because processes that are alive hold it"
+        return ", held by live processes"
     taken = size(sum(file.size for file in _held(failure)[kind]))
-    whose = {DEAD: "left by processes that are gone", ALIVE: "of processes that are alive", UNKNOWN: "of others"}
-    return f", because {taken} of it are files {whose[kind]}"
+    whose = {DEAD: "of leftovers from dead processes", ALIVE: "of live processes' files", UNKNOWN: "of other files"}
+    return f" {whose[kind]} ({taken})"
 
 
 def _seen(one: Raised) -> Iterator[str]:
     failure = one.failure
-    yield said(failure) + (", raised where Python makes semaphores, in /dev/shm" if _semaphore(failure) else "")
+    yield f"it had no room for {'a semaphore, which Python makes there' if _semaphore(failure) else 'a tensor'}"
     if failure.shm_size is not None and failure.shm_free is not None:
         yield f"/dev/shm has {size(failure.shm_size)}, of which {size(failure.shm_free)} were free at that moment"
     yield from (_described(file) for file in failure.shm_files[:SHOWN] if file.size)
@@ -128,30 +159,32 @@ def _seen(one: Raised) -> Iterator[str]:
     if _most(failure) == NO_FILE:
         unlisted = _used(failure) - sum(file.size for file in failure.shm_files)
         yield f"{size(unlisted)} belong to no file: they were deleted, and are still open or mapped"
+    if one.loader is not None and _starting(one):
+        yield f"loader: {one.loader.name}"
 
 
 def _described(file: ShmFile) -> str:
     age = f", {duration(file.age)} old" if file.age >= 1 else ""
     owner = ""
     if file.owner is not None:
-        owner = f", made by process {file.owner}, which is {'alive' if file.owner_alive else 'gone'}"
+        owner = f", made by pid {file.owner}, which is {'alive' if file.owner_alive else 'gone'}"
     return f"/dev/shm/{file.name}: {size(file.size)}{age}{owner}"
 
 
-def _remedy(one: Raised) -> Remedy:
+def _remedies(case: Case, one: Raised) -> list[Remedy]:
     kind, held = _most(one.failure), _held(one.failure)
-    larger = f"enlarge /dev/shm, to {size(2 * (one.failure.shm_size or 0))} for a start"
+    larger = larger_shm(case, case.host_of(one.process), one.failure.shm_size)
     if kind == DEAD:
-        shared = "Where a container shares /dev/shm with others, make sure first that the number is not one of theirs."
         delete = [f"rm /dev/shm/torch_{owner}_*" for owner in _owners(held[DEAD])]
-        return Remedy(f"Delete what dead processes have left in /dev/shm, and start again. {shared}", delete)
+        left = Remedy("Delete what dead processes left, unless another container shares this /dev/shm.", delete)
+        return [left, *larger]
     if kind == UNKNOWN:
         names = quoted_line(f"/dev/shm/{file.name}" for file in held[UNKNOWN][:SHOWN])
-        left = "Ask who has these files open. If nobody has, a run that was killed left them: delete them"
-        return Remedy(f"{left}. If somebody does, {larger}.", [f"fuser -v {names}"])
-    hold = "Processes that are alive hold this memory: an earlier run that has not ended, another job, or tensors that "
+        open_by = Remedy("See what has these files open, and delete them only if nothing does.", [f"fuser -v {names}"])
+        return [open_by, *larger]
     ask = ["lsof -a +L1 /dev/shm"] if kind == NO_FILE else [f"ps -fp {','.join(map(str, _owners(held[ALIVE])))}"]
-    return Remedy(f"{hold}this run itself keeps. End what is not needed, or {larger}.", ask)
+    holders = Remedy("See which processes hold it: stop what is left of earlier runs, wait for other jobs.", ask)
+    return [holders, *larger]
 
 
 def _owners(files: list[ShmFile]) -> list[int]:

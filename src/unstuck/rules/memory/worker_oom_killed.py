@@ -1,27 +1,58 @@
-"""The kernel's OOM killer ended a DataLoader worker.
+"""The kernel's OOM killer killed a DataLoader worker: the memory limit was reached.
 
-## What it looks at
-The exit status of every worker, and the kernel's own count of OOM kills in the training's memory cgroup: whether it
-moved within seconds of the worker's death. The counts of cgroups above it and of the whole machine also move for
-others: they count only where memory was nearly full at that moment. The exception that the main process shows plays no
-part: the same kill surfaces as "killed by signal", as ConnectionResetError or as EOFError, by race.
+## It means
+Workers hold memory of their own: what `__getitem__` needs while it runs, batches that wait in the queue (`num_workers`
+x `prefetch_factor` x batch), shuffle buffers, and copies of Python objects that were shared at the fork. Together with
+the main process they reached the limit of the container, the job or the machine, and the kernel killed the largest.
+The exception that the main process raises is no guide: the same kill surfaces as "killed by signal: Killed", as
+ConnectionResetError or as EOFError, by race.
 
-Then how the worker's memory went: whether it rose with the one sample that was being loaded, or from batch to batch.
+## Fix
+If one sample is named, look at that sample: no setting of the loader makes it smaller. If the worker's memory grew from
+batch to batch, find what the dataset keeps; smaller numbers only delay the kill:
 
-## Why it happens
-Workers hold memory of their own: what `__getitem__` needs while it runs, batches waiting in the queue (num_workers x
-prefetch_factor x batch), shuffle buffers, and copies of Python objects that were shared at the fork. Together with the
-main process they reached the limit of the container, the Slurm job or the machine, and the kernel chose the largest.
+```python
+def __getitem__(self, index):
+    self.cache[index] = self.read(index)  # before: grows without a limit, in every worker
+    return self.cache[index]
 
-## What to do
-If one sample is named, look at that one: no setting of the loader makes it smaller. If the worker's memory grew from
-batch to batch, the growth is the fault and smaller numbers only delay it. Else use the settings that are named, which
-fit by the numbers of this run, or raise the limit.
 
-## How sure it is
-A worker was killed by SIGKILL and the count of OOM kills moved at that moment: that is the kernel's own word for it. It
-stays silent when the counters cannot be read, or moved at another time (worker-killed). A sample is named if memory
-rose four times as much with it as it moved by with all samples before it.
+def __getitem__(self, index):
+    return self.read(index)  # after
+```
+
+Otherwise let fewer batches wait, or raise the limit (`docker run --memory`, `sbatch --mem`):
+
+```python
+loader = DataLoader(dataset, batch_size=4, num_workers=1, prefetch_factor=1)
+```
+
+## Check it yourself
+```sh
+journalctl -k | grep -i 'killed process'                       # needs the host's log
+cat /sys/fs/cgroup/memory.events /sys/fs/cgroup/memory.max     # in the container (cgroup v2)
+watch -n 2 'ps -eo pid,ppid,rss,args --sort=-rss | head'       # do the workers grow from batch to batch?
+```
+
+## Not this, if
+- the workers copy a large Python list by reading it: [cow-refcount-growth](cow-refcount-growth.md)
+- the count of OOM kills did not move: [worker-killed](worker-killed.md)
+- the worker crashed by a signal of its own: [worker-segfault](worker-segfault.md)
+- the worker left by `os._exit`: [worker-exited-silently](worker-exited-silently.md)
+- it was killed by SIGBUS, or /dev/shm was full: [shm-exhausted](shm-exhausted.md)
+
+## How sure
+Judged from the exit status of every worker and the kernel's own count of OOM kills in the training's memory cgroup:
+whether it moved within seconds of the worker's death. The counts of cgroups above it and of the whole machine also move
+for others, so they count only where memory was nearly full at that moment. The exception in the main process plays no
+part. A worker killed by SIGKILL while that count moved is the kernel's own word for it. The rule stays silent when the
+counters cannot be read, or moved at another time. A sample is named if memory rose four times as much with it as it
+moved by with all samples before it.
+
+## Seen in
+- https://github.com/pytorch/pytorch/issues/8976: "killed by signal: Killed", solved by more memory or a smaller batch
+- https://github.com/open-mmlab/mmrotate/issues/501: the same, gone with 24 instead of 16 GB of memory
+- https://github.com/TorchSSL/TorchSSL/issues/4: the same; dmesg tells whether it was an OOM kill
 """
 
 from __future__ import annotations
@@ -35,8 +66,11 @@ from ...evidence.finding import Certainty, Finding, Remedy, Subject, Symptom
 from ...evidence.loader import Loader
 from ...evidence.process import Process
 from ...wording.settings import settings
-from ...wording.text import duration, ending, many, size, who
+from ...wording.text import duration, many, size, who
 from ..rule import rule
+from ._room import higher_limit, limit, reached
+
+TEXTS = ("is killed by signal: Killed", "exited unexpectedly")
 
 PREFETCH = 2  # torch's default
 
@@ -51,17 +85,20 @@ def check(case: Case) -> Iterator[Finding]:
         if not kills:
             continue
         owner, large = case.owner_of(worker.node, worker.pid), in_hand(host, worker)
-        during = f" while it loaded sample {large.sample}" if large is not None else ": the memory limit was reached"
+        during = f" while it loaded sample {large.sample}" if large is not None else f": {reached(host)}"
+        remedies, told = _remedies(case, host, worker, large)
         yield case.finding(
             worker,
-            cause=f"The kernel's OOM killer ended DataLoader {who(worker)}{during}.",
+            cause=f"{who(worker).capitalize()} was OOM-killed{during}.",
             seen=[
-                f"worker {worker.worker} {ending(seen.status)} after {duration(seen.at)}",
-                *(one.told() for one in kills),
+                *(kill.told() for kill in kills),
+                f"killed (SIGKILL) after {duration(seen.at)}",
                 *([_told(large)] if large is not None else ()),
                 *_memory(host, worker),
+                *told,
             ],
-            remedy=_remedy(case, host, worker, large),
+            remedy=remedies[0],
+            alternatives=remedies[1:],
             onset_s=seen.at,
             where=owner.loader.created if owner else None,
             subject=Subject("sample", str(large.sample)) if large is not None else None,
@@ -78,59 +115,54 @@ def _told(large: Large) -> str:
 
 
 def _memory(host: Host, worker: Process) -> Iterator[str]:
-    last = host.samples[-1]
-    limits = [sample.limit for sample in host.samples if sample.limit]
+    last, most = host.samples[-1], limit(host)
     used = [sample.used for sample in host.samples if sample.used]
-    if limits and used:
-        yield f"the limit is {size(limits[-1])}; {size(max(used))} were in use at most, page cache not counted"
+    if most and used:
+        yield f"of the limit of {size(most)}, up to {size(max(used))} were in use, page cache not counted"
     elif last.total:
-        least = min(one.available for one in host.samples)
-        yield f"the machine has {size(last.total)}; {size(least)} were left at the least"
+        least = min(sample.available for sample in host.samples)
+        yield f"the machine has {size(last.total)} of memory; never less than {size(least)} were available"
     if (told := held(host, worker)) is not None:
         yield f"the worker held {told}"
 
 
-def _remedy(case: Case, host: Host, worker: Process, large: Large | None) -> Remedy:
-    limits = [sample.limit for sample in host.samples if sample.limit]
-    limit = f"the limit of {size(limits[-1])}" if limits else "the machine's memory"
-    grew, owner = kept(host, worker), case.owner_of(worker.node, worker.pid)
+def _remedies(case: Case, host: Host, worker: Process, large: Large | None) -> tuple[list[Remedy], list[str]]:
+    """The remedies, the first first, and the numbers they follow from."""
+    grew, owner, higher = kept(host, worker), case.owner_of(worker.node, worker.pid), higher_limit(case, host)
     if large is not None:
-        file = f", {large.file}" if large.file else ""
-        return Remedy(
-            f"Look at sample {large.sample}{file}: read it in parts, make it smaller or leave it out; or raise {limit}."
-            f" Fewer workers, or fewer batches ahead, do not make it smaller."
-        )
+        file = f" ({large.file})" if large.file else ""
+        first = Remedy(f"Look at sample {large.sample}{file}: read it in parts, make it smaller, or exclude it.")
+        return [first, higher], ["fewer workers or batches ahead do not make that sample smaller"]
     if grew is not None:
-        return Remedy(
-            f"Find what the dataset keeps from sample to sample: the worker's memory grew from {size(grew[0])} to "
-            f"{size(grew[1])} and did not level off. Fewer workers, or raising {limit}, only delay it."
+        first = Remedy(
+            f"Find what the dataset keeps from sample to sample: the worker grew from {size(grew[0])} to "
+            f"{size(grew[1])} without levelling off."
         )
+        return [first, higher], [
+            "a worker that keeps growing reaches any limit: more memory or fewer workers only delay it"
+        ]
     needs = needs_of(case, host, worker.pid) if owner is not None else None
     if owner is None or needs is None:
-        return Remedy(f"Let the workers hold less at once, or raise {limit}.")
-    return _by_numbers(needs, owner.loader, limit)
+        return [Remedy("Let the workers hold less at once: fewer workers, fewer batches ahead."), higher], []
+    return _by_numbers(case, host, needs, owner.loader)
 
 
-def _by_numbers(needs: Needs, loader: Loader, limit: str) -> Remedy:
+def _by_numbers(case: Case, host: Host, needs: Needs, loader: Loader) -> tuple[list[Remedy], list[str]]:
     """Only what fits by what was measured, with that number."""
     ahead = loader.prefetch_factor or PREFETCH
     now, fitting = needs.of(loader.num_workers, ahead), needs.settings(loader.num_workers, ahead)
     parts = f"up to {size(needs.worker)} for each worker and {size(needs.batch)} for each batch that waits"
     if not needs.settled or now <= needs.limit:
-        why = "the workers were still taking more" if not needs.settled else "that does not add up to the limit"
-        return Remedy(
-            f"Make samples smaller, lower batch_size or num_workers, or raise {limit}. Which setting fits is not known:"
-            f" the run had taken {parts}, and {why}."
-        )
-    enough = f"raise {limit} above {size(now / COMFORTABLE)}"
+        why = "the workers were still growing" if not needs.settled else "that does not add up to the limit"
+        first = Remedy("Lower num_workers or batch_size, or make samples smaller.")
+        return [first, higher_limit(case, host)], [f"which setting fits is not known: the run took {parts}, and {why}"]
+    higher, told = higher_limit(case, host, above=now / COMFORTABLE), [f"the run took {parts}"]
     if fitting is None:
         least = settings(loader, num_workers=1, prefetch_factor=1)
-        return Remedy(
-            f"Make samples smaller, lower batch_size, or {enough}: even {least} would take about "
-            f"{size(needs.of(1, 1))}, {parts}."
-        )
-    wanted = {"num_workers": fitting[0], "prefetch_factor": fitting[1]}
-    return Remedy(
-        f"Use {settings(loader, **wanted)}, which would take about {size(needs.of(*fitting))}; or {enough}. "
-        f"The run took {parts}."
-    )
+        told.append(f"even {least} would take about {size(needs.of(1, 1))}")
+        return [Remedy("Make samples smaller, or lower batch_size."), higher], told
+    wanted = settings(loader, num_workers=fitting[0], prefetch_factor=fitting[1])
+    return [
+        Remedy(f"Use {wanted} (now {loader.num_workers} and {ahead}): about {size(needs.of(*fitting))} in all."),
+        higher,
+    ], told

@@ -1,4 +1,4 @@
-"""Which rank the others wait for, step by step: by when each came to a collective, or how long each waited for data."""
+"""Which rank the others wait for, step by step: by when each reached a collective, or how long each waited for data."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from ...evidence.process import Process
 STEPS = 10  # fewer are start-up
 LEAST = 0.005  # seconds: below that it is the scheduler
 MOST = 0.85  # of all that is waited for the last one, for one and the same rank: else it changes hands
-QUARTERS = 4  # of the time, in each of which most of it is for that rank: a disturbance that passes is no straggler
+QUARTERS = 4  # of the time, in each of which most of it is for that rank: a disturbance that ends is no straggler
 OFTEN = 8  # times that it is late: a rank whose workers load in step is late once for all of them
 MIRRORED = 0.5  # of what one rank waits for data, by which the others' bodies are longer: they wait in there
-SYNCHRONOUS = 0.95  # of the collectives, to which nobody came before all had come to the one before: it is waited for
+SYNCHRONOUS = 0.95  # of the collectives, that no rank reached before all had reached the one before: each is waited for
 TICK = 0.001  # seconds within which that cannot be told
 UNUSUAL = 5  # times the usual delay: a checkpoint, a collection of garbage
-ONE_WAY = ("send", "recv", "broadcast_object_list")  # nobody waits for all others in these
+ONE_WAY = ("send", "recv", "broadcast_object_list")  # no rank waits for all others in these
 JOIN = "Join"  # a rank that has no more batches only takes part in the others' collectives, so it is never late
 HALF = 0.5  # of the delay that has to be the rank's own
 DISPATCHER = "Dispatcher"  # accelerate's: one rank loads for all, so all the others wait for it by design
@@ -38,9 +38,9 @@ class Late(NamedTuple):
     steps: int  # that were looked at, and
     times: int  # in how many of them it came last
     for_it: float  # which part of the waiting for the last one is waiting for this one
-    before: dict[int, float]  # by rank: from when all had left the collective before until it came to this one
+    before: dict[int, float]  # by rank: from when all had left the collective before until it reached this one
     loops: float  # seconds of training that are known
-    own: dict[int, float]  # by rank, each step: from when all had left a collective until it came to the next
+    own: dict[int, float]  # by rank, each step: from when all had left a collective until it reached the next
     span: tuple[float, float]  # when the first and the last of these steps were
 
     @property
@@ -53,7 +53,7 @@ class Late(NamedTuple):
 
 
 class _Arrival(NamedTuple):
-    """Of all ranks at one collective: who came last, how long after the one before it, and each one's way there."""
+    """All ranks at one collective: which came last, how long after the one before it, and how long each took."""
 
     last: int
     by: float
@@ -143,7 +143,7 @@ def _by_collectives(ranks: list[Process]) -> Late | None:
 
 
 def _arrivals(ranks: list[Process]) -> list[_Arrival]:
-    """At every collective of the default group that is known of all ranks, between two steps of the same pass."""
+    """At every collective of the default group that is known of all ranks, between two steps of the same epoch."""
     known = [{one.sequence: one for one in rank.collectives if not one.group} for rank in ranks]
     common = sorted(set.intersection(*(set(one) for one in known)))
     others = [moment for rank in ranks for moment in _boundaries(rank)]
@@ -163,7 +163,7 @@ def _arrivals(ranks: list[Process]) -> list[_Arrival]:
 
 
 def _boundaries(process: Process) -> list[float]:
-    """Moments at which something other than the next step begins or ends: a pass, a validation, a checkpoint."""
+    """Moments at which something other than the next step begins or ends: an epoch, a validation, a checkpoint."""
     known = [one for one in process.phases if not one.told or one.kind in (VALIDATION, CHECKPOINT)]
     return [moment for one in known for moment in (one.at, one.ended) if moment is not None]
 

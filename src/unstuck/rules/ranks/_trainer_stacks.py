@@ -1,4 +1,4 @@
-"""Ranks of a trainer whose stacks show that one is through its batches, and another in the middle of them.
+"""Ranks of a trainer whose stacks show that one has finished its batches, and another has not.
 
 A trainer runs the same code on all ranks. Where they part inside of it, and no code of the user's was asked, what they
 were given is what differs: one rank's data has ended. Code of the user's may be under a condition on the rank.
@@ -40,12 +40,12 @@ COUNTED = Known("counts its batches", TRANSFORMERS, ("_run_epoch", "_inner_train
 
 
 class Parted(NamedTuple):
-    """Who is through, in which hook or function of the trainer, and who is not."""
+    """Ranks that have finished their batches, in which hook or function of the trainer, and ranks that have not."""
 
     through: list[Stand]
     inside: list[Stand]
     after: str  # ModelCheckpoint.on_train_epoch_end, Trainer.evaluate …
-    seconds: float  # for which all have stood
+    seconds: float  # without progress of any rank
 
 
 def parted_in_trainer(case: Case) -> Parted | None:

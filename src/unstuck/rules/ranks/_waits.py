@@ -1,4 +1,4 @@
-"""Which rank is missing: from a collective that others gave up on, or from the first meeting of all."""
+"""Which rank is missing: from a collective in which others timed out, or from the first meeting of all."""
 
 from __future__ import annotations
 
@@ -14,30 +14,33 @@ from ...analysis.torch_errors import NOT_MET, TorchError, errors_of
 from ...evidence import Exit
 from ...evidence.basics import Place
 from ...evidence.live import Seen, Stack
+from ...evidence.loader import LoaderState
 from ...evidence.process import Process
 from ...wording.text import duration, short
 
-# Which rank did not come to a collective in which others gave up waiting, and what it did instead.
-LATE = 0.5  # of the time-out: a rank that came so much later than the others is who they waited for
+# Which rank never reached a collective in which others timed out, and what it did instead.
+IN_STEP = "had been inside step"
+LATE = 0.5  # of the timeout: a rank that came so much later than the others is the one they waited for
 
 
 class Absent(NamedTuple):
-    """A rank that others waited for in vain."""
+    """A rank that others waited for, and that never came."""
 
     rank: int
     process: Process | None
     doing: str  # in words, without its name; empty: it does not show
-    where: Place | None = None  # the line it stood at meanwhile
+    where: Place | None = None  # the line it was at
+    since: float | None = None  # seconds after the start
 
 
 class Wait(NamedTuple):
-    """Ranks that gave up waiting, the first of them first, and for whom."""
+    """Ranks that timed out, in order, and the ranks they waited for."""
 
     gave_up: list[Death]
     call: str  # all_reduce, barrier, backward …
     seconds: float | None
     absent: list[Absent]
-    sure: bool  # who is absent is known, rather than who may be
+    sure: bool  # which rank is absent is known, rather than guessed
 
 
 @once
@@ -67,7 +70,7 @@ def _errors(death: Death) -> list[TorchError]:
 
 
 def _absent(case: Case, ended: list[Death], gave_up: list[Death], seconds: float | None) -> tuple[list[Absent], bool]:
-    """By what torch says, by who had gone before, by stacks, by Flight Recorders, or as those that remain."""
+    """By what torch says, by which had ended before, by stacks, by Flight Recorders, or as those that remain."""
     first = gave_up[0]
     ranks = {one.rank: one for one in case.ranks if one.rank is not None}
     numbers = next((one.absent for one in _errors(first) if one.absent), [])
@@ -88,7 +91,7 @@ def _absent(case: Case, ended: list[Death], gave_up: list[Death], seconds: float
 
 
 def _late(ranks: list[Process], first: Death, seconds: float | None) -> list[Process]:
-    """Ranks whose Flight Recorder has not the call in which the first one gave up, or has it from much later."""
+    """Ranks whose Flight Recorder has not the call in which the first one timed out, or has it from much later."""
     newest = max(first.process.collectives, key=lambda one: one.at, default=None)
     if newest is None or seconds is None:
         return []
@@ -105,7 +108,7 @@ def _late(ranks: list[Process], first: Death, seconds: float | None) -> list[Pro
 
 
 def _ended(death: Death) -> Absent:
-    how = "had finished" if death.how == FINISHED else f"had died of {death.words}"
+    how = "had finished" if death.how == FINISHED else f"had already ended ({death.words})"
     return Absent(death.process.rank or 0, death.process, f"{how} {duration(death.at)} after the start", death.where)
 
 
@@ -115,23 +118,26 @@ def _seen(one: Stand) -> Absent:
 
 
 def _recorded(rank: int, process: Process | None, first: Death) -> Absent:
-    """What its recording says that it was in when the first one gave up."""
+    """What it was doing when the first one timed out, by its recording."""
     if process is None:
-        return Absent(rank, None, "left nothing behind")
+        return Absent(rank, None, "left no recording")
     span = next((one for one in process.spans if one.at < first.at and (one.ended or first.at) >= first.at), None)
     if span is not None:
         spot = f" at {short(span.where)}" if span.where is not None else ""
         return Absent(rank, process, f"was in {span.name}{spot}", span.where)
     stage = process.stages_now[-1] if process.stages_now else None
     if stage is not None:
-        return Absent(rank, process, f"was in the stage {stage.name} from {duration(stage.since)} on")
+        return Absent(rank, process, f"had been in the stage {stage.name}", None, stage.since)
     loader = process.newest_loader
     if loader is None or not loader.now:
         return Absent(rank, process, "")
-    return Absent(rank, process, f"was {loader.now} of batch {loader.batches:,} from {duration(loader.now_since)} on")
+    doing = f"had been {loader.now} (after batch {loader.batches:,})"
+    if loader.now == LoaderState.IN_BODY:
+        doing = f"{IN_STEP} {loader.batches:,}"
+    return Absent(rank, process, doing, None, loader.now_since)
 
 
-# Ranks that wait to meet the others before there is a process group: who is there, who is not, and where they meet.
+# Ranks that wait to meet the others before there is a process group: which are there, which are not, and where.
 # Where only ranks of this machine can meet.
 HERE = ("127.", "localhost", "::1", "tcp://127.", "tcp://localhost", "file:///tmp/", "file:///dev/shm/")
 A_MOMENT = 5.0  # seconds: what one command starts on one machine is there long before
@@ -143,7 +149,7 @@ MANY = 10_000  # ranks that are named as missing; where there are more, nothing 
 
 
 class Meeting(NamedTuple):
-    """One rank that waits, or waited in vain, and what is known of the others."""
+    """One rank that waits, or has timed out, and what is known of the others."""
 
     pid: int
     node: str
@@ -154,11 +160,11 @@ class Meeting(NamedTuple):
     address: str
     where: Place | None
     seconds: float
-    death: Death | None = None  # it gave up
+    death: Death | None = None  # it timed out
 
     @property
     def missing(self) -> list[int]:
-        """Who is not there, if all who are have a number."""
+        """Ranks that are not there, if all that are have a number."""
         if self.world is None or len(self.there) != self.processes or self.world > len(self.there) + MANY:
             return []
         return [one for one in range(self.world) if one not in self.there]
@@ -166,7 +172,7 @@ class Meeting(NamedTuple):
 
 @once
 def gave_up(case: Case) -> Meeting | None:
-    """The first rank to end because nobody came."""
+    """The first rank to end because no other joined."""
     for death in deaths(case):
         if death.how != ALONE or death.failure is None:
             continue

@@ -11,8 +11,8 @@ from ...evidence import Memory
 from ...evidence.loader import LoaderState
 from ...evidence.process import Process
 
-BUSY = 0.5  # of a processor, on average
-READ = 1 << 20  # bytes a second: somebody who reads that much gets on, however little he computes
+BUSY = 0.5  # of a CPU core, on average
+READ = 1 << 20  # bytes a second: a process that reads that much makes progress, however little it computes
 RECENT = 0.25  # of the stretch, its end: what was done in it was still going on
 YOUNG = 1.0  # seconds of samples: fewer say nothing
 
@@ -20,8 +20,8 @@ YOUNG = 1.0  # seconds of samples: fewer say nothing
 class Work(NamedTuple):
     """What a process, with its recorded children, did between two moments, at least."""
 
-    cpu: float  # seconds of processor time
-    queued: float  # seconds in which its main thread was ready to run, and others had the processor
+    cpu: float  # seconds of CPU time
+    queued: float  # seconds in which its main thread was ready to run, and others had the core
     read: int  # bytes
     seconds: float  # in which that was seen
     signs: bool  # it recorded something of its own doing near the end

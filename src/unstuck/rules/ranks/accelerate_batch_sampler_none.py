@@ -1,25 +1,73 @@
-"""A DataLoader without a batch sampler went into accelerate's `prepare`, which can only deal out batches.
+"""accelerate crashes on a DataLoader with batch_size=None as soon as there is more than one process.
 
-## What it looks at
-The loader before and after `prepare`, on every rank: `batch_size`, the batch sampler (inside accelerate's shard, which
-is there even when it holds nothing), whether the dataset is a stream, the number of processes. Then the exception: a
-TypeError about None out of accelerate's own sampler.
+## It means
 
-## Why it happens
-`DataLoader(dataset, batch_size=None)` switches automatic batching off: the dataset's items are batches already, as
-bucketed datasets do it. Such a loader has no batch sampler. On one process nothing needs one, and all is well. On
-several, accelerate shares a map-style dataset out by wrapping the batch sampler, and wraps None. `prepare` says
-nothing; `len(loader)` and the first batch raise `TypeError: 'NoneType' object is not iterable`. How much data there is
-plays no part in it.
+`DataLoader(dataset, batch_size=None)` turns automatic batching off: each item of the dataset is a batch already, as in
+bucketed datasets. Such a loader has no batch sampler. accelerate shards a map-style dataset by wrapping the batch
+sampler, so with several processes it wraps `None`. `prepare()` reports nothing; `len(loader)` and the first batch
+raise. On one process nothing is wrapped, so the same script works there. The amount of data does not matter.
 
-## What to do
-Let the loader take one item at a time and unpack it: `batch_size=1, collate_fn=operator.itemgetter(0)`. An item stays a
-whole batch, and there is a batch sampler to be shared out. Or keep the loader away from `prepare` and give each rank
-its own part of the dataset.
+## Fix
 
-## How sure it is
-Certain: this loader cannot be iterated over on more than one process. It is silent on one process, for streams and with
-dispatch_batches=True, where accelerate needs no batch sampler, and after a run that came to its end without using it.
+Take one item at a time and unpack it. An item stays a whole batch, and now there is a batch sampler to shard:
+
+```python
+# before
+loader = DataLoader(dataset, batch_size=None)
+
+# after
+from torch.utils.data import default_convert
+
+
+def unpack(items):
+    return default_convert(items[0])  # or your own collate_fn(items[0])
+
+
+loader = DataLoader(dataset, batch_size=1, collate_fn=unpack)
+loader = accelerator.prepare(loader)
+```
+
+Or keep the loader out of `prepare()`, shard it by rank and move the batches yourself:
+
+```python
+from accelerate.utils import send_to_device
+
+sampler = DistributedSampler(dataset)
+loader = DataLoader(dataset, batch_size=None, sampler=sampler)
+
+for epoch in range(epochs):
+    sampler.set_epoch(epoch)
+    for batch in loader:
+        batch = send_to_device(batch, accelerator.device)
+```
+
+## Check it yourself
+
+```python
+print(loader.batch_size, loader.batch_sampler)  # None None: accelerate cannot shard it
+print(accelerator.num_processes)  # 1 hides the problem
+```
+
+## Not this, if
+
+- the batches come from a batch sampler of your own and only their number differs between ranks:
+  [accelerate-uneven-batch-sampler](accelerate-uneven-batch-sampler.md)
+- the dataset is a stream (IterableDataset) and rank 0 fails while it joins batches:
+  [accelerate-dispatch-shape-mismatch](accelerate-dispatch-shape-mismatch.md)
+
+## How sure
+
+Judged from the loader before and after `prepare` on every rank (batch_size, the batch sampler inside accelerate's
+shard, whether the dataset is a stream, the number of processes), then from the exception: a TypeError about None out of
+accelerate's own sampler (older versions raise an AttributeError inside `prepare`). Certain: this loader cannot be
+iterated over on more than one process, so it also speaks before the first batch. Silent on one process, for streams and
+with dispatch_batches=True, where accelerate needs no batch sampler, and after a run that ended normally without using
+the loader.
+
+## Seen in
+
+- https://github.com/huggingface/accelerate/issues/882: `prepare` fails for a loader without a batch sampler
+- https://github.com/huggingface/accelerate/issues/2392: `prepare` fails for `batch_size=None`
 """
 
 from __future__ import annotations
@@ -34,6 +82,11 @@ from ...evidence.process import Failure, Process
 from ...wording.text import many, said, short, who
 from ..rule import rule
 
+TEXTS = (
+    "TypeError: 'NoneType' object is not iterable",
+    "TypeError: object of type 'NoneType' has no len()",
+    "AttributeError: 'NoneType' object has no attribute 'sampler'",
+)
 RAISED = ("TypeError", "AttributeError")  # the second: older versions, already while they prepare
 
 
@@ -47,7 +100,8 @@ def check(case: Case) -> Iterator[Finding]:
             process,
             cause=_cause(prepared, failure),
             seen=list(_seen(process, prepared, failure, len(failed))),
-            remedy=Remedy(_remedy(prepared)),
+            remedy=_remedy(),
+            alternatives=[_by_hand()],
             onset_s=failure.at if failure is not None else None,
             where=prepared.where,
             subject=Subject("loader", _loader(process, prepared)),
@@ -66,42 +120,52 @@ def _when(one: tuple[Process, Prepared]) -> float:
 
 
 def _waiting_for_it(doomed: list[tuple[Process, Prepared]]) -> list[tuple[Process, Prepared]]:
-    """Nobody has touched it yet, and the run goes on."""
+    """No rank has used the loader yet, and the run is still going."""
     return [one for one in doomed if one[0].alive and not one[0].failures][:1]
 
 
 def _cause(prepared: Prepared, failure: Failure | None) -> str:
-    what = f"The DataLoader prepared at {short(prepared.where)} has batch_size=None and so no batch sampler"
-    count = prepared.processes
-    if failure is None:
-        return f"{what}: accelerate cannot share it out over {count} processes, the first batch will raise."
-    return f"{what}: accelerate could not share it out over {count} processes, and wrapped None in its place."
+    what = f"accelerate cannot shard DataLoader(batch_size=None) over {many(prepared.processes, 'process')}"
+    return f"The first batch will raise: {what}." if failure is None else f"{what}: it has no batch_sampler."
 
 
 def _seen(process: Process, prepared: Prepared, failure: Failure | None, ranks: int) -> Iterator[str]:
     before, after = prepared.before, prepared.after
-    held = "" if before.dataset_length is None else f", {many(before.dataset_length, 'item')} in its dataset"
+    held = "" if before.dataset_length is None else f", {many(before.dataset_length, 'item')} in the dataset"
     yield f"before prepare: {before.type.rpartition('.')[2]}, batch_size None, batch_sampler None{held}"
     if after is not None:
         shards = " around ".join([*(one.rpartition(".")[2] for one in after.shards), str(after.batch_sampler)])
         yield f"after prepare: {after.type.rpartition('.')[2]}, batch_sampler {shards}, on {prepared.device}"
     if after is not None and after.failed:
-        yield f"its length after prepare: {after.failed}"
+        yield f"len(loader) after prepare: {after.failed}"
     if failure is not None:
         place = user_line(failure)
-        also = f"; {ranks} ranks raised it" if ranks > 1 else ""
-        yield f"{who(process)}: {said(failure)}, under {short(place)}{also}"
+        also = f" ({ranks} ranks raised it)" if ranks > 1 else ""
+        yield f"{who(process)}: {said(failure)}, at {short(place)}{also}"
 
 
 def _loader(process: Process, prepared: Prepared) -> str:
     dataset = next((one.dataset for one in process.loaders if one.number == prepared.loader), "")
-    return f"the DataLoader over {dataset.rpartition('.')[2]}" if dataset else "the DataLoader"
+    return f"DataLoader[{dataset.rpartition('.')[2]}]" if dataset else "DataLoader"
 
 
-def _remedy(prepared: Prepared) -> str:
-    return (
-        "Let the loader take one item at a time and unpack it: batch_size=1, collate_fn=operator.itemgetter(0) instead "
-        f"of batch_size=None. An item stays a whole batch, and accelerate deals them out to the {prepared.processes} "
-        "processes. Or leave the loader out of prepare, give each rank its own part of the dataset, and move the "
-        "batches to accelerator.device."
+def _remedy() -> Remedy:
+    return Remedy(
+        "Use batch_size=1 and unpack the item in collate_fn: it stays a whole batch, and accelerate can shard it.",
+        code=[
+            "from torch.utils.data import default_convert",
+            "def unpack(items):",
+            "    return default_convert(items[0])  # or your own collate_fn(items[0])",
+            "DataLoader(..., batch_size=1, collate_fn=unpack)",
+        ],
+    )
+
+
+def _by_hand() -> Remedy:
+    return Remedy(
+        "Keep the loader out of prepare(), shard it by rank, and move each batch to the device yourself.",
+        code=[
+            "DataLoader(dataset, batch_size=None, sampler=DistributedSampler(dataset))",
+            "batch = accelerate.utils.send_to_device(batch, accelerator.device)",
+        ],
     )

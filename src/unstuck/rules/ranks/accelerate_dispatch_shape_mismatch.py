@@ -1,23 +1,65 @@
-"""Rank 0 is to join the batches of all ranks before it sends them out, and their shapes differ.
+"""accelerate joins the batches of all ranks on rank 0, and their shapes differ.
 
-## What it looks at
-The exception of rank 0: raised where accelerate's DataLoaderDispatcher joins batches, by torch's refusal to concatenate
-tensors of different sizes; which sizes these were. And what `prepare` made of the loader: whether rank 0 loads for all,
-and why.
+## It means
 
-## Why it happens
 For a stream (an IterableDataset), and with `dispatch_batches=True`, accelerate lets rank 0 fetch one batch for every
-rank, concatenates them along their first dimension, broadcasts the result and lets each rank keep its slice. Batches
-that are padded to their own longest sample, or pictures of different sizes, cannot be concatenated. Only rank 0 has the
-exception that says so; the others wait in the broadcast, or die of a lost connection. One process joins nothing, and
-the same script runs there.
+rank, concatenates them along the first dimension, broadcasts the result, and each rank keeps its slice. Batches padded
+to their own longest sample, or images of different sizes, cannot be concatenated. Only rank 0 has the exception that
+says so; the other ranks wait in the broadcast or fail with a lost connection. One process joins nothing, so the same
+script works there.
 
-## What to do
-Let every rank collate its own batches, with `dispatch_batches=False`; let rank 0 take one large batch and cut it, with
-`split_batches=True`; or pad every batch to the same length.
+## Fix
 
-## How sure it is
-Certain: accelerate's own code raised it while it joined batches.
+Pad every batch to one fixed length:
+
+```python
+# before: padded to the longest sample of this batch
+tokenizer.pad(samples, padding="longest", return_tensors="pt")
+
+# after
+tokenizer.pad(samples, padding="max_length", max_length=512, return_tensors="pt")
+```
+
+Or let every rank make its own batches, of any shape. For a stream every rank then reads the whole stream and keeps its
+part of the samples, except for Hugging Face streams with at least as many shards as ranks, which accelerate shards:
+
+```python
+Accelerator(dataloader_config=DataLoaderConfiguration(dispatch_batches=False))
+TrainingArguments(accelerator_config={"dispatch_batches": False})  # transformers
+```
+
+Or let rank 0 make one large batch and cut it. `batch_size` is then the total over all ranks:
+
+```python
+Accelerator(dataloader_config=DataLoaderConfiguration(split_batches=True))
+```
+
+`DataLoaderConfiguration` needs accelerate 0.28 or newer; before that the arguments go to `Accelerator` itself.
+
+## Check it yourself
+
+```python
+print(type(accelerator.prepare(loader)).__name__)  # DataLoaderDispatcher: rank 0 joins batches
+print({tuple(batch["input_ids"].shape) for batch in loader})  # the loader before prepare(), in one process
+```
+
+## Not this, if
+
+- the samples of one batch differ, and `default_collate` raises: [collate-unequal-shapes](collate-unequal-shapes.md)
+- your own `gather` or `all_reduce` gets different sizes: [collective-shape-mismatch](collective-shape-mismatch.md)
+- nothing crashes, but rank 0 cannot load fast enough: [accelerate-rank0-dispatcher](accelerate-rank0-dispatcher.md)
+
+## How sure
+
+Certain: the exception was raised where accelerate's DataLoaderDispatcher joins batches, by torch's refusal to
+concatenate tensors of different sizes, which are read from its message. What `prepare` made of the loader says whether
+rank 0 loads for all ranks, and why.
+
+## Seen in
+
+- https://github.com/huggingface/transformers/issues/26548: Trainer with an IterableDataset and varying lengths
+- https://github.com/huggingface/accelerate/issues/2023: the same in accelerate; dispatch_batches=False helps
+- https://github.com/huggingface/accelerate/pull/2325: where the error message comes from
 """
 
 from __future__ import annotations
@@ -35,6 +77,10 @@ from ...wording.settings import in_words_of
 from ...wording.text import many, short, who
 from ..rule import rule
 
+TEXTS = (
+    "You can't use batches of different size with `dispatch_batches=True` or when using an `IterableDataset`.",
+    "RuntimeError: Sizes of tensors must match except in dimension 0.",
+)
 JOINS = "accelerate/data_loader.py", "_fetch_batches"  # accelerate's file and function, since 0.5
 DIFFERENT = ("Sizes of tensors must match", "batches of different size")  # torch's words, and accelerate's
 SIZES = re.compile(r"except in dimension 0\. Expected size (\d+) but got size (\d+)")
@@ -54,11 +100,13 @@ def check(case: Case) -> Iterator[Finding]:
             continue
         loader = process.newest_loader
         prepared = next((one for one in reversed(process.prepared) if is_dispatched(one)), None)
+        remedies = _remedies(process, prepared, loader)
         yield case.finding(
             process,
-            cause=_cause(process, prepared, failure),
+            cause=_cause(process, failure),
             seen=list(_seen(case, process, prepared, loader, failure)),
-            remedy=_remedy(process, prepared, loader),
+            remedy=remedies[0],
+            alternatives=remedies[1:],
             onset_s=failure.at,
             where=user_line(failure),
             subject=Subject("loader", loader.name) if loader is not None else None,
@@ -78,12 +126,11 @@ def _ranks(process: Process, prepared: Prepared | None) -> int:
     return prepared.processes if prepared is not None else process.world or 1
 
 
-def _cause(process: Process, prepared: Prepared | None, failure: Failure) -> str:
-    count = _ranks(process, prepared)
+def _cause(process: Process, failure: Failure) -> str:
     sizes = _sizes(failure)
     return (
-        f"Rank {process.rank or 0} loads for all {count} ranks and has to join their batches into one, but the shapes "
-        f"differ{f': {sizes}' if sizes else ''}."
+        f"accelerate concatenates the batches of all ranks on rank {process.rank or 0}, but their shapes "
+        f"differ{f' ({sizes})' if sizes else ''}."
     )
 
 
@@ -91,10 +138,10 @@ def _sizes(failure: Failure) -> str:
     for _, message in failure.causes:
         found = SIZES.search(message)
         if found is not None:
-            return f"one is {found[1]} long where another is {found[2]}"
+            return f"{found[1]} vs {found[2]}"
         found = DIMENSIONS.search(message)
         if found is not None:
-            return f"one has {found[1]} dimensions, another {found[2]}"
+            return f"{found[1]} vs {found[2]} dimensions"
     return ""
 
 
@@ -102,36 +149,39 @@ def _seen(
     case: Case, process: Process, prepared: Prepared | None, loader: Loader | None, failure: Failure
 ) -> Iterator[str]:
     cause = next((message for _, message in failure.causes), failure.message)
-    yield f"{who(process)}, where accelerate joins batches: {cause.strip().splitlines()[0]}"
+    yield f"{who(process)}: {cause.strip().splitlines()[0]}"
     if prepared is not None:
-        why = "its dataset is a stream" if prepared.before.iterable else "dispatch_batches=True"
+        why = "the dataset is a stream" if prepared.before.iterable else "dispatch_batches=True"
         yield f"prepared at {short(prepared.where)}: DataLoaderDispatcher, because {why}"
     if loader is not None:
-        first = f", the first of them {loader.first_shapes}" if loader.first_shapes else ""
-        yield f"{many(loader.batches, 'batch')} had come from {loader.name}{first}"
+        first = f", the first one {loader.first_shapes}" if loader.first_shapes else ""
+        yield f"{many(loader.batches, 'batch')} of {loader.name} before that{first}"
     others = [one for one in case.ranks if one is not process and one.failure is not None]
     if others:
-        yield f"{many(len(others), 'other rank')} failed only because rank {process.rank or 0} was gone"
+        yield f"{many(len(others), 'other rank')} failed only because rank {process.rank or 0} had crashed"
 
 
-def _remedy(process: Process, prepared: Prepared | None, loader: Loader | None) -> Remedy:
+def _remedies(process: Process, prepared: Prepared | None, loader: Loader | None) -> list[Remedy]:
+    """Padding first: it keeps rank 0 as the only reader, and no other setting has to change."""
     count = _ranks(process, prepared)
     size = (loader.batch_size if loader is not None else None) or (prepared.before.batch_size if prepared else None)
-    if size is None and loader is not None:  # accelerate refuses to cut or to share what the dataset has put together
-        return Remedy(
-            "Pad every batch to one fixed length where it is made. Or do not give the loader to prepare(), which can "
-            "neither share nor cut batches that the dataset makes itself (batch_size=None): let every rank read its "
-            "own part (webdataset: nodesplitter=wds.split_by_node) and move its batches to accelerator.device."
+    if size is None and loader is not None:  # accelerate can neither split nor cut what the dataset has put together
+        own = Remedy(
+            "Keep the loader out of prepare(), let every rank read its own part, and move batches to the device "
+            "yourself (batch_size=None cannot be sharded or split).",
+            code=["batch = accelerate.utils.send_to_device(batch, accelerator.device)"],
         )
+        return [Remedy("Pad every batch to one fixed length where the dataset makes it."), own]
+    iterable = loader is None or loader.iterable
+    price = "; each reads the whole stream and keeps its part" if iterable else ""
     alone = _setting(process, "dispatch_batches=False", '"dispatch_batches": False')
     split = _setting(process, "split_batches=True", '"split_batches": True')
-    whole = f", with batch_size={size * count} for the {size} that each rank gets now" if size else ""
-    iterable = loader is None or loader.iterable
-    price = " It reads the whole stream on every rank and keeps its part of the samples." if iterable else ""
-    return Remedy(
-        f"Use {alone}: every rank then makes its own batches, of any shape.{price} Or use {split}{whole}: rank 0 makes "
-        f"one batch and cuts it into {count}. Or let collate_fn pad every batch to one fixed length."
-    )
+    total = f"; batch_size is then the total: {size * count} for {size} per rank" if size else ""
+    return [
+        Remedy("Pad every batch to one fixed length in collate_fn."),
+        Remedy(f"Let every rank make its own batches, of any shape{price}.", code=[alone]),
+        Remedy(f"Let rank 0 make one batch and cut it into {count}{total}.", code=[split]),
+    ]
 
 
 def _setting(process: Process, plain: str, in_arguments: str) -> str:

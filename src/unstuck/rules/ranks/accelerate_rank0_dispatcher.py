@@ -1,25 +1,73 @@
-"""Rank 0 loads the data of all ranks and sends them their part, and cannot keep up.
+"""Rank 0 loads the data of all ranks (accelerate's DataLoaderDispatcher) and cannot keep up.
 
-## What it looks at
-What came out of accelerate's `prepare`: a DataLoaderDispatcher is iterated over on rank 0 alone. Then, on rank 0, how
-long the loop waited for batches against how long it trained on them, how many it fetched for each step, and what
-fetching one cost.
+## It means
 
-## Why it happens
-For a stream (an IterableDataset), and with `dispatch_batches=True`, accelerate does not share the data out. Rank 0
-fetches one batch for every rank, joins them and broadcasts the result; each rank keeps its slice. So a step takes as
-long as loading all these batches on one process, and gets slower with every rank that is added, while the others wait
-in the broadcast. Their own workers are started all the same, and what they prefetch is thrown away.
+For a stream (an IterableDataset), and with `dispatch_batches=True`, accelerate does not shard the data. Rank 0 fetches
+one batch for every rank, joins them and broadcasts the result; each rank keeps its slice. So a step takes as long as
+loading all these batches in one process, and gets slower with every rank you add, while the other ranks wait in the
+broadcast. Workers start on those ranks too, and the batches they prefetch are thrown away.
 
-## What to do
-Let every rank read its own part of the stream, and keep that loader away from `prepare`. `dispatch_batches=False` alone
-does not help a stream: then every rank reads all of it and keeps one batch in as many as there are ranks. For Hugging
-Face's streams with at least as many shards as ranks it does, and for map-style datasets.
+## Fix
 
-## How sure it is
-Certain of who loads and of the shares: they are measured over every step. It speaks from 30 % waiting on, in a loop of
-at least ten batches and three seconds, and is silent where rank 0's workers had to wait for processors: then it is the
-machine that is too small, not the way the data is handed out.
+Let every rank read its own part of the stream, and keep that loader out of `prepare`:
+
+```python
+# before
+loader = accelerator.prepare(DataLoader(stream, batch_size=8))
+
+
+# after, in the dataset
+def __iter__(self):
+    for number, item in enumerate(self.items):
+        if number % self.world == self.rank:  # files of its own per rank are better still
+            yield item
+
+
+# after, in the loop
+loader = DataLoader(Stream(rank=accelerator.process_index, world=accelerator.num_processes), batch_size=8)
+for batch in loader:
+    batch = accelerate.utils.send_to_device(batch, accelerator.device)
+```
+
+Give every rank the same number of items, else the ranks deadlock at the end of the epoch.
+
+`dispatch_batches=False` alone does not help a plain stream: every rank then reads all of it and keeps one batch in as
+many as there are ranks. It helps for map-style datasets, and for Hugging Face streams with at least as many shards as
+ranks:
+
+```python
+Accelerator(dataloader_config=DataLoaderConfiguration(dispatch_batches=False))
+```
+
+## Check it yourself
+
+```python
+print(type(loader).__name__)  # after prepare(): DataLoaderDispatcher
+
+started = time.perf_counter()  # the loader before prepare(), in one process
+for _ in itertools.islice(loader_before, 50):
+    pass
+print((time.perf_counter() - started) / 50 * accelerator.num_processes, "s of loading per step")
+```
+
+## Not this, if
+
+- one rank is slower than the others, and each loads its own data: [straggler-rank](straggler-rank.md)
+- every rank loads its own batches and waits for them: [dataloader-bound](dataloader-bound.md)
+- rank 0 crashes while it joins batches:
+  [accelerate-dispatch-shape-mismatch](accelerate-dispatch-shape-mismatch.md)
+
+## How sure
+
+Judged from what came out of accelerate's `prepare`, and on rank 0 from how long the loop waited for batches against how
+long it trained on them, how many batches it fetched for each step and what fetching one cost. Certain of who loads and
+of the shares: they are measured over every step. It speaks from 30 % waiting on, in a loop of at least ten batches and
+three seconds. Silent where rank 0's workers had to wait for CPU cores: then the machine is too small.
+
+## Seen in
+
+- https://github.com/huggingface/accelerate/issues/1866: a stream gets slower the more GPUs read it
+- https://github.com/huggingface/accelerate/issues/2162: why streams are dispatched from one process by default
 """
 
 from __future__ import annotations
@@ -38,7 +86,7 @@ from ...evidence.process import Process
 from ...wording.text import duration, many, percent, short
 from ..rule import rule
 
-QUEUED = 0.33  # of the time in which rank 0's workers wanted to run: then processors are what is missing
+QUEUED = 0.33  # of the time in which rank 0's workers wanted to run: then CPU cores are what is missing
 LONG = 0.002  # seconds of waiting for each batch: below that, sending it costs as much
 STREAMS = "datasets."  # Hugging Face's, which accelerate can share out by their shards
 
@@ -51,9 +99,9 @@ def check(case: Case) -> Iterator[Finding]:
             continue
         yield case.finding(
             process,
-            cause=_cause(prepared, loader, found),
+            cause=_cause(found),
             seen=list(_seen(case, process, prepared, loader, found)),
-            remedy=Remedy(_remedy(prepared, loader)),
+            remedy=_remedy(prepared, loader),
             where=loader.reads_at if is_users(loader.reads_at) else prepared.where,
             subject=Subject("loader", loader.name),
         )
@@ -80,49 +128,51 @@ def _batches(prepared: Prepared) -> int:
 
 
 def _each(prepared: Prepared, found: Waiting) -> tuple[float, float]:
-    """Seconds that one training step waits for data, and that it takes besides."""
+    """Seconds that one training step waits for data, and that the rest of it takes."""
     steps = found.steps / _batches(prepared)
     return found.waited / steps, (found.looped - found.waited) / steps
 
 
-def _cause(prepared: Prepared, loader: Loader, found: Waiting) -> str:
-    count = _batches(prepared)
-    what = f"{many(count, 'batch')}, one for each rank" if count > 1 else "a batch for all ranks"
-    others = "the other one waits" if prepared.processes == 2 else "the others wait"
-    return (
-        f"Rank 0 loads for all {prepared.processes} ranks, and {others}: for every step it takes {what}, from "
-        f"{loader.name}. Waiting for them is {percent(found.share)} of the time."
-    )
+def _cause(found: Waiting) -> str:
+    share = percent(found.share)
+    return f"Only rank 0 loads data (accelerate DataLoaderDispatcher); {share} of each step is waiting for it."
 
 
 def _seen(case: Case, process: Process, prepared: Prepared, loader: Loader, found: Waiting) -> Iterator[str]:
     waited, worked = _each(prepared, found)
-    yield f"prepared at {short(prepared.where)}: DataLoaderDispatcher, which only rank 0 iterates over"
     yield (
-        f"a step waits {duration(waited)} for data and takes {duration(worked)} besides, over "
+        f"per step: {duration(waited)} waiting for data, {duration(worked)} training, over "
         f"{many(round(found.steps / _batches(prepared)), 'step')}"
     )
+    count = _batches(prepared)
+    what = f"{many(count, 'batch')}, one for each rank" if count > 1 else "one batch for all ranks"
+    yield f"for every step rank 0 loads {what}, from {loader.name}"
     fetched = fetching(case, process, loader)
     count = sum(one.fetches.count for one in fetched)
     if count:
         by = f"{many(loader.num_workers, 'worker')} of rank 0" if loader.num_workers else "rank 0's own process"
-        yield f"{by} loaded {many(count, 'batch')}, {duration(sum(one.fetches.total for one in fetched) / count)} each"
+        yield f"{by}: {many(count, 'batch')}, {duration(sum(one.fetches.total for one in fetched) / count)} each"
     if loader.num_workers:
         idle = f"{many(loader.num_workers, 'worker')} on each of the other ranks"
-        yield f"{idle} prefetched batches that nobody takes"
+        yield f"{idle} prefetched batches that are thrown away"
 
 
-def _remedy(prepared: Prepared, loader: Loader) -> str:
-    alone = "DataLoaderConfiguration(dispatch_batches=False)"
+def _remedy(prepared: Prepared, loader: Loader) -> Remedy:
+    alone = "Accelerator(dataloader_config=DataLoaderConfiguration(dispatch_batches=False))"
     count = prepared.processes
     if not loader.iterable:
-        return f"Use {alone}: every rank then loads its own batches, one for each step."
+        return Remedy("Let every rank load its own batches.", code=[alone])
     if loader.dataset.startswith(STREAMS):
-        return f"Use {alone}, with at least {count} shards: accelerate then gives every rank shards of its own."
+        return Remedy(
+            f"Turn dispatching off, and give the stream at least {count} shards: each rank then gets its own.",
+            code=[alone],
+        )
     place = short(loader.reads_at) if is_users(loader.reads_at) else "the dataset"
-    return (
-        f"Let every rank read its own part: in {place} take only items rank, rank + {count}, rank + {2 * count} … "
-        "(rank is accelerator.process_index; files of its own are better still), as many on every rank. Leave this "
-        "loader out of prepare, and move batches to accelerator.device. dispatch_batches=False alone does not help: "
-        "every rank would read everything."
+    return Remedy(
+        f"Let every rank read its own part in {place}, and keep the loader out of prepare() "
+        "(dispatch_batches=False alone: every rank reads everything).",
+        code=[
+            f"itertools.islice(items, accelerator.process_index, None, {count})  # as many on every rank",
+            "batch = accelerate.utils.send_to_device(batch, accelerator.device)",
+        ],
     )

@@ -1,30 +1,79 @@
-"""accelerate deals the batches out unevenly, so that one rank is done while another waits for it.
+"""accelerate splits the batches unevenly: one rank runs out of data while another waits for it.
 
-## What it looks at
-Each loader before and after `prepare`, on every rank: the class of the batch sampler inside accelerate's shard, how
-many batches it gives, `even_batches`, and the length that is left for each rank. Then how many batches each rank has
-had in the passes since, where every rank stands, and how it ended.
+## It means
 
-## Why it happens
-X batches over Y processes leave a remainder unless Y divides X. By default accelerate evens that out: some batches are
-given out twice. With `even_batches=False` it does not, and some ranks get one batch more than the others. Nor can it do
-so for a sampler of your own that has a `batch_size` and gives batches of other sizes, as a bucket sampler does at the
-end of every bucket: it takes a smaller batch for the last one, and the ranks part although their lengths agree.
-DistributedDataParallel waits in every backward for all ranks. The rank with one batch more waits for ever, or fails
-when the other rank leaves. With further epochs its surplus is paired with the next epoch of the others, and every
-average of gradients from there on mixes different steps.
+Batches are assigned to the ranks in turn, so a number that the ranks do not divide leaves a remainder. By default
+accelerate evens that out by repeating some samples. With `even_batches=False` it does not, and some ranks get one batch
+more than the others. It cannot do so either for a batch sampler of your own that has a `batch_size` and yields batches
+of other sizes, as a bucket sampler does at the end of every bucket: a smaller batch is taken for the last one, and the
+ranks part although their lengths agree. DistributedDataParallel waits in every backward for all ranks, so the rank with
+one batch more waits forever, or crashes when the other rank exits. With further epochs its surplus is paired with the
+next epoch of the others, and from then on every average of gradients mixes different steps.
 
-## What to do
-Let every rank have the same number: leave `even_batches` on, make the number of batches a multiple of the number of
-processes, or set the sampler's `batch_size` to None, so that accelerate deals out whole batches of any size.
+## Fix
 
-## How sure it is
-Certain of the numbers: lengths and batches are counted on each rank. It names them as the cause only where a rank that
-has more waits in a collective or has lost its partner, while one that has fewer is done with its loop. Before that,
-different lengths are a warning, given during the first pass of a loader that a DistributedDataParallel model is trained
-on: a loop that stops all ranks at the same count gets along with them. It is silent inside of `Join`, and once a pass
-is over and the run went on. It knows the length of a sampler whose `__len__` only counts what the sampler holds; of
-others it waits for the end of a pass.
+Let accelerate even out the batches, which is the default:
+
+```python
+# before
+accelerator = Accelerator(dataloader_config=DataLoaderConfiguration(even_batches=False))
+
+# after
+accelerator = Accelerator()
+```
+
+A sampler without a fixed batch size can be evened out by accelerate 1.14 or newer; set its `batch_size` to `None` then.
+Older versions raise a ValueError for it ("You need to use `even_batches=False` when the batch sampler has no batch
+size").
+
+Or let the sampler itself yield a multiple of the number of processes:
+
+```python
+def __iter__(self):
+    batches = self.make_batches()
+    whole = len(batches) // self.processes * self.processes
+    yield from batches[:whole]
+```
+
+Or let early ranks answer for the others (DDP only):
+
+```python
+with accelerator.join_uneven_inputs([model]):
+    for batch in loader:
+        ...
+```
+
+## Check it yourself
+
+```python
+print(accelerator.process_index, len(loader))  # after prepare(): has to be the same on every rank
+print(len(batch_sampler) % accelerator.num_processes)  # 0 is even
+print({len(batch) for batch in batch_sampler})  # more than one size: batch_size must be None
+```
+
+## Not this, if
+
+- the loader never went through `prepare()`: [ddp-uneven-batches](ddp-uneven-batches.md),
+  [bucket-remainder](bucket-remainder.md)
+- the loader has `batch_size=None` and crashes at once:
+  [accelerate-batch-sampler-none](accelerate-batch-sampler-none.md)
+- one rank skips a batch of its own accord: [rank-local-skip-desync](rank-local-skip-desync.md)
+
+## How sure
+
+Judged from each loader before and after `prepare` on every rank (the class of the batch sampler inside accelerate's
+shard, how many batches it yields, `even_batches`, the length left for each rank), from the batches every rank has had
+since, and from where every rank is or how it ended. Certain of the numbers: lengths and batches are counted on each
+rank. It names them as the cause only where a rank that has more waits in a collective or has lost its partner, while
+one that has fewer is done with its loop. Before that, different lengths are a warning, given during the first epoch of
+a loader that a DistributedDataParallel model is trained on: a loop that stops all ranks at the same count avoids the
+deadlock. Silent inside `Join`, and once an epoch is over and the run went on. It knows the length of a sampler whose
+`__len__` only counts what the sampler holds; for others it waits for the end of an epoch.
+
+## Seen in
+
+- https://github.com/huggingface/accelerate/pull/776: why `even_batches=False` exists, and what it does
+- https://github.com/huggingface/accelerate/pull/3969: samplers of varying batch sizes can be evened out since 1.14
 """
 
 from __future__ import annotations
@@ -41,6 +90,7 @@ from ...evidence.loader import LoaderState
 from ...wording.text import many, short
 from ..rule import rule
 
+TEXTS = ("You need to use `even_batches=False` when the batch sampler has no batch size.",)
 JOIN = "Join"  # the span that it is
 IN_LOOP = ("backward", "forward")  # calls of a DistributedDataParallel model
 STANDARD = "torch.utils.data.sampler.BatchSampler"
@@ -59,11 +109,11 @@ OUTRANKED = (
 
 
 class Dealt(NamedTuple):
-    """A loader whose ranks do not get the same: how many batches each gets in a pass."""
+    """A loader whose ranks do not get the same: how many batches each gets in an epoch."""
 
     parts: list[Part]
     counts: dict[int, int]
-    counted: bool  # in a pass that ended; else as their lengths say
+    counted: bool  # in an epoch that ended; else as their lengths say
 
     @property
     def fewest(self) -> list[int]:
@@ -86,7 +136,7 @@ def check(case: Case) -> Iterator[Finding]:
 
 
 def _dealt(parts: list[Part]) -> Dealt | None:
-    """None: it is even, or nobody knows, or it does not matter."""
+    """None: it is even, or it is not known, or it does not matter."""
     if any(is_dispatched(one.prepared) or one.prepared.before.iterable or _joins(one) for one in parts):
         return None
     if len({one.prepared.before.batches for one in parts}) > 1:  # each rank has data of its own: it was uneven before
@@ -107,7 +157,7 @@ def _joins(part: Part) -> bool:
 
 
 def _in_pass(parts: list[Part], number: int) -> dict[int, int] | None:
-    """Where some rank came to the end of this pass, and others had more."""
+    """Where some rank reached the end of this epoch, and others had more."""
     had = {one.rank: one.had()[number] for one in parts}
     ends = [one.passed()[number] for one in parts if number in one.passed()]
     if not ends or max(had.values()) <= min(ends):
@@ -142,9 +192,9 @@ def _is_done(short: Stand | None, part: Part, long: Stand) -> bool:
 
 
 def _will_be(case: Case, dealt: Dealt) -> bool:
-    """The run is in its first pass, and nothing will save it: all ranks train together on every batch of this loader.
+    """The run is in its first epoch, and nothing will save it: all ranks train together on every batch of this loader.
 
-    Once a pass is over and the run went on, its loop gets along with it somehow.
+    Once an epoch is over and the run went on, its loop copes with it.
     """
     alive = all(one.process.alive and not one.process.failures for one in dealt.parts) and case.stall is None
     first = all(one.loader is not None and one.loader.passes == 1 for one in dealt.parts) and not dealt.counted
@@ -154,12 +204,13 @@ def _will_be(case: Case, dealt: Dealt) -> bool:
 
 def _finding(case: Case, dealt: Dealt, held_up: list[Stand]) -> Finding:
     part = dealt.part(dealt.fewest[0])
-    loader = part.loader
+    loader, remedies = part.loader, _remedies(part)
     return case.finding(
         part.process,
         cause=_cause(dealt, held_up),
         seen=list(_seen(dealt, held_up)),
-        remedy=_remedy(part),
+        remedy=remedies[0],
+        alternatives=remedies[1:],
         rank=part.rank,
         onset_s=_onset(case, held_up),
         where=part.prepared.where,
@@ -181,26 +232,17 @@ def _onset(case: Case, held_up: list[Stand]) -> float | None:
 
 
 def _cause(dealt: Dealt, held_up: list[Stand]) -> str:
-    after = dealt.parts[0].prepared.after
-    batches = after.batches if after is not None else None
-    what = many(batches, "batch") if batches is not None else "The batches"
-    uneven = f"{what} over {dealt.parts[0].prepared.processes} processes: {_shares(dealt)}"
-    return f"{uneven}. {_ranks(dealt.fewest)} {_then(held_up, one=len(dealt.fewest) == 1)}."
-
-
-def _then(held_up: list[Stand], *, one: bool) -> str:
-    it = "it" if one else "them"
+    fewest, count = dealt.fewest, min(dealt.counts.values())
+    less = f"accelerate gave {listed(fewest)} only {many(count, 'batch')}"
     if not held_up:
-        return f"will be done while the rest waits for {it} in backward"
+        most = max(dealt.counts.values())
+        return f"The epoch will end in a deadlock: {less}, other ranks {most}."
     first = held_up[0]
+    more = f"rank {first.rank} has {dealt.counts[first.rank]}"
+    where = first.call or "its own code"
     if first.failed is not None:
-        return f"{'was' if one else 'were'} done and left, and {listed([first.rank])} failed in {first.spot}"
-    return f"{'is' if one else 'are'} done, and {listed([first.rank])} waits for {it} in {first.spot}"
-
-
-def _ranks(ranks: list[int]) -> str:
-    named = listed(ranks)
-    return named[:1].upper() + named[1:]
+        return f"Uneven split: {less}; {more} and crashed in {where} after the other ended."
+    return f"Deadlock: {less}; {more} and waits for {'it' if len(fewest) == 1 else 'them'} in {where}."
 
 
 def _shares(dealt: Dealt) -> str:
@@ -214,35 +256,41 @@ def _shares(dealt: Dealt) -> str:
 def _seen(dealt: Dealt, held_up: list[Stand]) -> Iterator[str]:
     prepared = dealt.parts[0].prepared
     after = prepared.after or prepared.before
-    even = "on" if (prepared.even_batches if after.even_batches is None else after.even_batches) else "off"
+    even = prepared.even_batches if after.even_batches is None else after.even_batches
     sampler = (after.batch_sampler or "none").removeprefix("__main__.")
-    yield f"prepared at {short(prepared.where)}: batch sampler {sampler}, even_batches is {even}, on {prepared.device}"
+    batches = f"{many(after.batches, 'batch')} over {prepared.processes} processes: " if after.batches else ""
+    yield f"{batches}{_shares(dealt)}"
+    yield f"prepared at {short(prepared.where)}: batch sampler {sampler}, even_batches={even}, on {prepared.device}"
     lengths = ", ".join(f"{one.length} on rank {one.rank}" for one in dealt.parts if one.length is not None)
-    if lengths:
-        yield f"lengths after prepare: {lengths}"
-    if dealt.counted and any(one.length != dealt.counts[one.rank] for one in dealt.parts):
-        yield "batches in the newest pass: " + ", ".join(f"{n} on rank {rank}" for rank, n in dealt.counts.items())
+    if lengths and any(one.length != dealt.counts[one.rank] for one in dealt.parts):
+        yield f"len(loader) after prepare: {lengths}"
     yield from told([one for one in held_up if one.failed is None])
     yield from (f"rank {one.rank}: {one.failed.type} in {one.spot}" for one in held_up if one.failed is not None)
 
 
-def _remedy(part: Part) -> Remedy:
+def _remedies(part: Part) -> list[Remedy]:
+    """By default accelerate evens out; what its sampler is decides how to get that back."""
     prepared = part.prepared
     after = prepared.after or prepared.before
     processes, sampler = prepared.processes, (after.batch_sampler or "").rpartition(".")[2]
     sized = after.batch_size is not None and after.batch_sampler != STANDARD
+    whole = f"batches = batches[: len(batches) // {processes} * {processes}]"
+    multiple = Remedy(f"Let {sampler or 'the sampler'} yield a multiple of {processes} batches.", code=[whole])
+    wrapped = "Wrap the loop, so a rank without data still answers the others (DDP only)."
+    join = Remedy(wrapped, code=["with accelerator.join_uneven_inputs([model]):"])
     if after.even_batches or (after.even_batches is None and prepared.even_batches):
-        return Remedy(
-            f"Set batch_size of {sampler} to None: accelerate takes any batch smaller than {after.batch_size} for the "
-            f"last one. Without a size it deals out whole batches, and evens out their number."
+        unsized = Remedy(
+            f"Set batch_size of {sampler} to None (accelerate 1.14 or newer): it takes any batch smaller than "
+            f"{after.batch_size} for the last one.",
+            code=[f"self.batch_size = None  # in {sampler}"],
         )
+        older = Remedy(f"With an older accelerate: even_batches=False, and a multiple of {processes} batches.")
+        return [unsized, older]
     if sized or after.batches is None:
-        unsized = f", and set batch_size of {sampler} to None" if sized else ""
-        return Remedy(f"Make {sampler or 'the sampler'} give a multiple of {processes} batches{unsized}.")
+        return [multiple, join]
     missing = -after.batches % processes
     each = (after.batches + missing) // processes
-    return Remedy(
-        f"Remove even_batches=False: by default accelerate gives out {many(missing, 'batch')} twice, so that each of "
-        f"the {processes} ranks gets {each}. Or let the sampler give {after.batches - after.batches % processes} or "
-        f"{after.batches + missing} batches instead of {after.batches}."
-    )
+    needs = "" if after.batch_size is not None else " (a sampler without batch_size needs accelerate 1.14)"
+    again = f"accelerate then repeats {many(missing, 'batch')}, and every rank gets {each}{needs}."
+    even = Remedy(f"Remove even_batches=False: {again}")
+    return [even, multiple, join]

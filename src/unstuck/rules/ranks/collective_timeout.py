@@ -1,39 +1,86 @@
-"""A rank did not come to a collective in time, and the others gave up waiting.
+"""One rank did not reach a collective in time, and the others timed out.
 
-## What it looks at
-The exception that ended a rank, in the words of gloo ("Timed out waiting 8000ms for recv operation to complete",
-"failed to pass monitoredBarrier") or of NCCL's watchdog ("Watchdog caught collective operation timeout"). By default
-that watchdog raises nothing in Python: it is a native thread that aborts the process (SIGABRT). So an abort by a thread
-that is none of Python's, of a rank that uses NCCL and made no progress for the group's timeout, is such an end. Then
-where the other ranks were: by their stacks if the stall was long enough to be looked into, by their Flight Recorders,
-by how they ended, and by what each was recorded to be doing.
+## It means
 
-## Why it happens
-It is how most hangs of several ranks end: one waits for data, does something that only it does, has left its loop
-earlier, or has died. The others wait for as long as the process group's time-out, and then they raise. Their
-tracebacks are those of innocent ranks.
+This is how most hangs of several ranks end: one rank waits for data, does something that only it does, has left its
+loop earlier, or has crashed. The others wait for as long as the process group's timeout allows (NCCL 10 minutes, gloo
+30 minutes by default), and then they fail. Their tracebacks are those of innocent ranks.
 
-## What to do
-Look at the rank that did not come, and at what it did instead. A longer time-out helps only where that is legitimate
-and takes long: preprocessing, a large checkpoint.
+## Fix
 
-## How sure it is
-Certain of the time-out, where and after how long. Who did not come is told if torch names it, if a stack or a Flight
-Recorder shows it, or if only one rank remains. Where another rule has found the reason, this is its consequence. NCCL's
-words are known from its sources, its abort was tried on a stand-in, never on a GPU.
+Look at the rank that is missing, and at what it did instead. Raise the timeout only where that work is legitimate and
+takes long, such as preprocessing or a large checkpoint:
+
+```python
+dist.init_process_group("nccl", timeout=datetime.timedelta(hours=1))
+
+Trainer(strategy=DDPStrategy(timeout=datetime.timedelta(hours=1)))  # Lightning
+TrainingArguments(ddp_timeout=3600)  # transformers
+Accelerator(kwargs_handlers=[InitProcessGroupKwargs(timeout=datetime.timedelta(hours=1))])
+```
+
+## Check it yourself
+
+In the log, compare `last enqueued work` and `last completed work` of all ranks: the rank that enqueued less is missing.
+While it hangs, look at every rank:
+
+```sh
+grep -E "last enqueued|ran for [0-9]+ milliseconds" train.log
+pgrep -f train.py | xargs -n 1 py-spy dump --pid       # one of them is not in a collective
+```
+
+## Not this, if
+
+- a rank crashed before the others timed out: [rank-crash-cascade](rank-crash-cascade.md)
+- one rank ran out of data: [ddp-uneven-batches](ddp-uneven-batches.md)
+- only some ranks call the collective: [rank0-only-collective](rank0-only-collective.md)
+- one rank was still downloading or tokenizing: [main-process-first-timeout](main-process-first-timeout.md)
+- one rank waits for a sample: [silent-rank-data-stall](silent-rank-data-stall.md)
+
+## How sure
+
+Judged from the exception that ended a rank, in the words of gloo or of NCCL's watchdog. By default that watchdog raises
+nothing in Python: it is a native thread that aborts the process (SIGABRT). So an abort by a thread that Python did not
+start, of a rank that uses NCCL and made no progress for the group's timeout, is such an end. Where the other ranks
+were is known from their stacks if the stall was long enough to be looked into, from their Flight Recorders, from how
+they ended, and from what each was recorded to be doing. Certain of the timeout, where and after how long. The missing
+rank is named if torch names it, if a stack or a Flight Recorder shows it, or if only one rank remains. Where another
+rule has found the reason, this is its consequence. NCCL's words are known from its sources, its abort was tried on a
+stand-in, never on a GPU.
+
+## Seen in
+
+- https://github.com/pytorch/pytorch/issues/118369: the watchdog aborts after 30 minutes in ALLREDUCE
+- https://github.com/NVIDIA/Megatron-LM/issues/1207: ALLREDUCE of one element, which is a barrier or a metric
+- https://github.com/hiyouga/LlamaFactory/issues/7396: ALLREDUCE of gradients; some ranks enqueued more than others
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from math import ceil
 
 from ...analysis.case import Case
 from ...analysis.ranks import listed
 from ...evidence.finding import Certainty, Finding, Remedy, Subject, Symptom
-from ...wording.settings import in_words_of
 from ...wording.text import duration, line, said, short, who
 from ..rule import Level, rule
+from ._timeouts import raised
 from ._waits import Absent, Wait, timed_out
+
+TEXTS = (
+    "Watchdog caught collective operation timeout: WorkNCCL",
+    "milliseconds before timing out.",
+    "Some NCCL operations have failed or timed out. Due to the asynchronous nature of CUDA kernels",
+    "To avoid data inconsistency, we are taking the entire process down.",
+    "Exception (either an error or timeout) detected by watchdog at work",
+    "last enqueued NCCL work",
+    "Timed out waiting",
+    "for recv operation to complete",
+    "failed to pass monitoredBarrier in",
+    "Application timeout caused pair closure",
+)
+LEAST = 30  # minutes of a timeout that is recommended
 
 
 @rule(
@@ -57,6 +104,7 @@ def check(case: Case) -> Iterator[Finding]:
         cause=_cause(found),
         seen=list(_seen(found)),
         remedy=_remedy(found),
+        alternatives=[_longer(found)],
         rank=suspect.rank if suspect is not None else None,
         pid=process.pid if suspect is not None else None,
         onset_s=first.at - (found.seconds or 0.0),
@@ -67,7 +115,7 @@ def check(case: Case) -> Iterator[Finding]:
 
 def _call(found: Wait) -> str:
     where = found.gave_up[0].where
-    return (found.call or "a collective") + (f" at {short(where)}" if where is not None else "")
+    return (found.call or "a collective") + (f" ({short(where)})" if where is not None else "")
 
 
 def _waited(found: Wait) -> str:
@@ -76,26 +124,25 @@ def _waited(found: Wait) -> str:
 
 
 def _cause(found: Wait) -> str:
-    limit = f" within {duration(found.seconds)}" if found.seconds else ""
+    limit = f" after {duration(found.seconds)}" if found.seconds else ""
     if found.sure and found.absent:
         absent = listed(sorted(one.rank for one in found.absent))
-        doing = found.absent[0].doing if len(found.absent) == 1 else ""
-        meanwhile = f"; {absent} {doing}" if doing else ""
-        return f"{absent.capitalize()} did not come to {_call(found)}{limit}, and {_waited(found)} gave up{meanwhile}."
-    return f"{_waited(found).capitalize()} gave up in {_call(found)}: another rank did not come{limit}."
+        return f"{absent.capitalize()} never reached {_call(found)}; {_waited(found)} timed out{limit}."
+    return f"{_waited(found).capitalize()} timed out in {_call(found)}{limit}: another rank never reached it."
 
 
 def _seen(found: Wait) -> Iterator[str]:
+    for other in found.absent[:8]:
+        since = f" since {duration(other.since)}" if other.since is not None else ""
+        yield f"{_name(other)} {other.doing or 'left no sign of what it was doing'}{since}"
     for one in found.gave_up[:4]:
         if one.failure is not None:
             yield f"{who(one.process)}: {said(one.failure)}, at {line(one.where)}, after {duration(one.at)}"
         else:
-            yield f"NCCL's watchdog, a native thread, aborted {who(one.process)} (SIGABRT) after {duration(one.at)}"
+            yield f"NCCL's watchdog thread aborted {who(one.process)} (SIGABRT) after {duration(one.at)}"
     group = found.gave_up[0].process.group
     if group is not None and group.timeout and group.where is not None:
-        yield f"the time-out of {duration(group.timeout)} comes from the group that was made at {line(group.where)}"
-    for other in found.absent[:8]:
-        yield f"{_name(other)} {other.doing or 'did what does not show'}"
+        yield f"the timeout of {duration(group.timeout)} is set where the process group is made, at {line(group.where)}"
 
 
 def _name(one: Absent) -> str:
@@ -103,20 +150,14 @@ def _name(one: Absent) -> str:
 
 
 def _remedy(found: Wait) -> Remedy:
-    who_then = "the rank that did not come"
-    spot = ""
-    if found.sure and found.absent:
-        who_then = listed(sorted(one.rank for one in found.absent))
-        where = found.absent[0].where
-        spot = f", starting at {short(where)}" if where is not None else ""
-    longer = "timeout=datetime.timedelta(minutes=30)"
-    more = in_words_of(
-        found.gave_up[0].process,
-        f"init_process_group({longer})",
-        lightning=f"Trainer(strategy=DDPStrategy({longer}))",
-        transformers="TrainingArguments(ddp_timeout=1800)",
-    )
-    return Remedy(
-        f"Look at what {who_then} did before {_call(found)}{spot}. Only if it is meant to take that long, give the "
-        f"others more time: {more}."
-    )
+    if not found.sure or not found.absent:
+        return Remedy(f"Find the rank that never reached {_call(found)}: compare the last log lines of all ranks.")
+    absent, where = listed(sorted(one.rank for one in found.absent)), found.absent[0].where
+    spot = f", starting at {short(where)}" if where not in (None, found.gave_up[0].where) else ""
+    return Remedy(f"Look at what {absent} did before {_call(found)}{spot}; {_waited(found)} only waited.")
+
+
+def _longer(found: Wait) -> Remedy:
+    minutes = max(LEAST, ceil(2 * (found.seconds or 0.0) / 60))
+    code = raised(found.gave_up[0].process, minutes=minutes)
+    return Remedy("Raise the timeout, only if that work is meant to take so long.", code=[code])

@@ -1,27 +1,92 @@
-"""The ranks have different numbers of batches: the one that has fewer went on, and the others wait for it for ever.
+"""Deadlock: one rank ran out of data, and the other ranks wait for it forever.
 
-## What it looks at
-How many batches each rank got from the same loader (made at the same line), pass by pass; which ranks are in the middle
-of a pass and wait in a collective there, and which have come to the end of theirs. While the run goes on: the lengths
-of these loaders, where a model is wrapped in DDP. Where nothing is recorded, the stacks of ranks that Lightning or
-transformers' Trainer runs: who is in a batch, and who waits in what the trainer itself does after its batches.
+## It means
 
-## Why it happens
 Every backward of DDP waits for the same backward of all other ranks. A rank that has one batch fewer never calls it:
-files or rows that do not divide evenly, a filter, shards of different sizes, a sampler of one's own without padding.
-The shorter rank goes on to a barrier, to validation, or to the end of the script; in the last case the others die of a
-closed connection.
+files or rows that do not divide evenly, a filter, shards of different sizes, a sampler of your own without padding. The
+shorter rank goes on to a barrier, to validation, or to the end of the script; in the last case the others crash with a
+closed connection. With NCCL the GPUs show 100 % while nothing moves.
 
-## What to do
-Give all ranks the same number of batches (`DistributedSampler`, which pads or drops; `drop_last=True`), stop all of
-them at the shortest, or wrap the loop in `Join`, which lets early ranks answer for the others.
+## Fix
 
-## How sure it is
-Sure where a rank waits with a batch that the other never had. By stacks alone it is likely; it is silent there if code
-of the user's calls the collective, which may do so on one rank only. Before that, different lengths are only a warning:
-a loop that stops all ranks by a count of its own gets along with them. It stays silent for loops inside of `Join`, once
-a pass has ended unevenly and the run went on, and where ranks are seen to exchange single numbers, which may be an
-agreement.
+Give every rank the same number of batches:
+
+```python
+# before: every rank slices for itself, and the slices differ in length
+loader = DataLoader(TensorDataset(x[rank::world]), batch_size=4)
+
+# after: pads to the same number on every rank
+sampler = DistributedSampler(whole_dataset)
+loader = DataLoader(whole_dataset, batch_size=4, sampler=sampler)
+for epoch in range(epochs):
+    sampler.set_epoch(epoch)
+```
+
+Or stop all ranks at the shortest one. For a stream whose length is not known, let the ranks agree before every batch:
+
+```python
+for batch in itertools.islice(loader, steps):  # steps: the same number on every rank
+    ...
+
+
+def together(loader, device):
+    batches = iter(loader)
+    while True:
+        batch = next(batches, None)
+        left = torch.tensor(float(batch is not None), device=device)
+        dist.all_reduce(left, op=dist.ReduceOp.MIN)  # all stop where the first one has no more
+        if not left:
+            return
+        yield batch
+```
+
+Or let a rank without data answer for the others. This works for DDP, not for FSDP, and only for the collectives of the
+model and the optimizer, not for your own:
+
+```python
+from torch.distributed.algorithms.join import Join
+
+with Join([model]):
+    for batch in loader:
+        ...
+```
+
+## Check it yourself
+
+```python
+lengths = [None] * dist.get_world_size()
+dist.all_gather_object(lengths, len(loader))  # for a stream: count the batches of one epoch instead
+print(lengths)  # all equal, or this will deadlock
+```
+
+```sh
+pgrep -f train.py | xargs -n 1 py-spy dump --pid   # one rank in backward, another one behind its loop
+```
+
+## Not this, if
+
+- accelerate prepared the loader: [accelerate-uneven-batch-sampler](accelerate-uneven-batch-sampler.md)
+- the batches are equal, but one rank skipped a step: [rank-local-skip-desync](rank-local-skip-desync.md)
+- only some ranks call a barrier, a gather or a save: [rank0-only-collective](rank0-only-collective.md)
+- one rank still waits for a sample: [silent-rank-data-stall](silent-rank-data-stall.md)
+- a rank has no shard at all: [wds-empty-rank-hang](wds-empty-rank-hang.md)
+
+## How sure
+
+Judged from how many batches each rank got from the same loader (made at the same line), epoch by epoch, and from which
+ranks are inside an epoch and wait in a collective there, and which have finished theirs. While the run goes on: from
+the lengths of these loaders, where a model is wrapped in DDP. Where nothing is recorded: from the stacks of ranks that
+Lightning or transformers' Trainer runs. Certain where a rank waits with a batch that the other never had. By stacks
+alone it is likely; it is silent there if your own code calls the collective, which may do so on one rank only. Before
+that, different lengths are only a warning: a loop that stops all ranks at the same count avoids the deadlock. Silent
+for loops inside `Join`, once an epoch has ended unevenly and the run went on, and where ranks are seen to exchange
+single numbers, which may be an agreement.
+
+## Seen in
+
+- https://github.com/pytorch/pytorch/issues/33148: ranks with more batches hang; why Join was made
+- https://github.com/Lightning-AI/pytorch-lightning/issues/20404: sharded data of uneven length under Lightning
+- https://github.com/k2-fsa/snowfall/issues/152: the node with the most utterances hangs at the end
 """
 
 from __future__ import annotations
@@ -38,6 +103,8 @@ from ...wording.settings import framework_of, in_words_of
 from ...wording.text import duration, many, short
 from ..rule import Level, rule
 from ._trainer_stacks import Parted, parted_in_trainer
+
+DDP = "DistributedDataParallel"
 
 
 @rule(
@@ -65,18 +132,19 @@ def check(case: Case) -> Iterator[Finding]:
 def _stuck(case: Case, apart: Apart) -> Finding:
     short_one, first = apart.one, apart.first
     died = all(one.stand.death is not None for one in apart.behind)
-    alone = len(apart.behind) == 1
+    waits = "crashed" if died else "waits" if len(apart.behind) == 1 else "wait"
     cause = (
-        f"{short_one.stand.name.capitalize()} had {_had(short_one)}{_went(short_one)}; "
-        f"{listed(one.rank for one in apart.behind)} {'has' if alone else 'have'} batch {apart.batch:,} and "
-        f"{'waited' if died else 'waits' if alone else 'wait'} for it in {first.stand.spot}"
-        f"{', and died there' if died else ''}."
+        f"{'' if died else 'Deadlock: '}{listed([short_one.rank])} {_had(short_one)}; "
+        f"{listed(one.rank for one in apart.behind)} {waits} in {first.stand.call or 'its own code'} "
+        f"with batch {apart.batch:,}."
     )
+    remedies = _remedies([short_one, *apart.behind])
     return case.finding(
         short_one.stand,
-        cause=cause,
-        seen=[*told(apart.stands), *_counts([short_one, *apart.behind])],
-        remedy=_remedy([short_one, *apart.behind]),
+        cause=cause[:1].upper() + cause[1:],
+        seen=[*_counts([short_one, *apart.behind]), *_went(short_one), *told(apart.stands)],
+        remedy=remedies[0],
+        alternatives=remedies[1:],
         rank=short_one.rank,
         onset_s=_ended_at(short_one),
         where=apart.first.stand.where,
@@ -86,46 +154,43 @@ def _stuck(case: Case, apart: Apart) -> Finding:
 
 
 def _seems(case: Case, parted: Parted) -> Finding:
-    """From outside nobody has counted batches: the stacks alone."""
+    """Without a recording the batches are not counted: by the stacks alone."""
     few, first = parted.through[0], parted.inside[0]
     ranks, rest = listed(one.rank for one in parted.through), listed(one.rank for one in parted.inside)
-    is_, waits = ("is", "waits") if len(parted.through) == 1 else ("are", "wait")
+    waits = "waits" if len(parted.through) == 1 else "wait"
     return case.finding(
         few,
-        cause=f"Uneven data: {ranks} {is_} through the epoch and {waits} in {parted.after}; {rest} still "
-        f"{'has' if len(parted.inside) == 1 else 'have'} batches and {'waits' if len(parted.inside) == 1 else 'wait'} "
-        f"in {first.call}.",
+        cause=f"Deadlock: {ranks} finished the epoch and {waits} in {parted.after}; {rest} "
+        f"{'waits' if len(parted.inside) == 1 else 'wait'} in {first.call} with batches left.",
         seen=[
             *told([*parted.through, *parted.inside]),
-            "these are calls that the trainer makes on every rank, with no condition of the user's around them",
-            f"none of the ranks has run for {duration(parted.seconds)}",
+            "the trainer makes these calls on every rank, and no code of yours decides about them",
+            f"no progress on any rank for {duration(parted.seconds)}",
         ],
         remedy=Remedy(
-            "Give every rank the same number of batches: as many files and samples, none of them skipped by one rank "
-            "alone. A recorded run has the batches of every rank, and what was not read.",
-            [f"unstuck run -- {quoted_line(case.run.command) or 'COMMAND'}"],
+            "Give every rank the same number of batches: as many files and samples, and none that one rank skips alone."
         ),
+        alternatives=[
+            Remedy(
+                "Record the run: it then shows the batches of every rank, and the files that were not read.",
+                [f"unstuck run -- {quoted_line(case.run.command) or 'COMMAND'}"],
+            )
+        ],
         where=few.where,
         certainty=Certainty.LIKELY.value,
     )
 
 
 def _had(one: Share) -> str:
-    passes, batches = one.loader.passes, one.loader.batches
-    each = one.loader.pass_batches
-    if passes > 1 and each * passes == batches:
-        return f"only {each:,} batches in each of its {passes:,} passes"
-    had = f"only {many(batches, 'batch')}" if batches else "not a single batch"
-    return had + (f" in {many(passes, 'pass')}" if passes > 1 else "")
+    batches = one.loader.batches
+    return f"ran out of data after {many(batches, 'batch')}" if batches else "got no data at all"
 
 
-def _went(one: Share) -> str:
-    if one.stand.ended:
-        return " and came to the end of the script"
-    if not one.stand.waits:
-        return ""
-    hook = hook_of(one.stand)
-    return f" and went on to {one.stand.spot}{f', in {hook.name}' if hook is not None else ''}"
+def _went(one: Share) -> Iterator[str]:
+    """A hook of the trainer, which the line alone does not show."""
+    hook = hook_of(one.stand) if one.stand.waits and not one.stand.ended else None
+    if hook is not None:
+        yield f"rank {one.rank} went on to {one.stand.spot}, in {hook.name}"
 
 
 def _counts(shares: list[Share]) -> Iterator[str]:
@@ -135,12 +200,11 @@ def _counts(shares: list[Share]) -> Iterator[str]:
         key = one.loader.pass_batches, one.loader.batches, one.inside, one.loader.length
         alike.setdefault(key, []).append(one.rank)
     for (batches, in_all, inside, length), ranks in list(alike.items())[:4]:
-        known = f", its length is {length:,}" if length is not None else ""
-        state = "in the middle of a pass" if inside else "at the end of a pass"
-        yield (
-            f"{listed(ranks)}, {state} over {shares[0].loader.name}: {many(batches, 'batch')} in it, "
-            f"{in_all:,} in all{known}"
-        )
+        known = f", len(loader) is {length:,}" if length is not None else ""
+        total = f", {in_all:,} in total" if in_all != batches else ""
+        state = "inside the epoch" if inside else "epoch finished"
+        yield f"{listed(ranks)}: {many(batches, 'batch')} ({state}){total}{known}"
+    yield f"loader: {shares[0].loader.name}"
 
 
 def _ended_at(one: Share) -> float | None:
@@ -148,46 +212,67 @@ def _ended_at(one: Share) -> float | None:
     return newest.ended if newest is not None else None
 
 
-def _remedy(shares: list[Share]) -> Remedy:
+def _remedies(shares: list[Share]) -> list[Remedy]:
     """A sampler that pads, a length that all agree on, or Join."""
     loader = shares[0].loader
-    model = next((each.where for one in shares for each in one.process.wrapped), None)
+    model = next((each for one in shares for each in one.process.wrapped if each.kind == DDP), None)
     lengths = [one.loader.length for one in shares if one.loader.length is not None]
-    # A length that a stream announces may be another than it has; what the short one had is known once it is through.
+    # A length that a stream announces may be another than it has; what the short one had is known once it has finished.
     lengths += [shares[0].loader.pass_batches] if shares[0].through and shares[0].loader.pass_batches else []
     steps = f"{min(lengths)}" if lengths else "STEPS"
-    pads = loader.iterable or "DistributedSampler" in (loader.sampler or "")
-    ways = [] if pads else ["share the dataset out with DistributedSampler, which pads"]
-    ways.append(f"end all ranks at the shortest, {_at_the_shortest(shares[0], steps)}")
-    if framework_of(shares[0].process) is None:  # a trainer's loop cannot be put into anything
-        ways.append(
-            "put the loop inside of `with Join([model]):` (torch.distributed.algorithms.join) with the DDP model"
-            + (f" of {short(model)}" if model is not None else "")
+    found = []
+    if not shares[0].loader.batches:
+        found.append(Remedy("Give every rank data: at least as many files or shards as there are ranks."))
+    elif not loader.iterable and loader.batch_size is None:
+        found.append(
+            Remedy(
+                "Let the batch sampler cut its batches to a multiple of the ranks before each takes its own.",
+                code=["batches = batches[: len(batches) // world * world][rank::world]"],
+            )
         )
-    return Remedy(f"Give every rank the same number of batches: {'; or '.join(ways)}.")
+    elif not loader.iterable and "DistributedSampler" not in (loader.sampler or ""):
+        split = "split the whole dataset with DistributedSampler, which pads."
+        code = f"loader = DataLoader(whole_dataset, batch_size={loader.batch_size}, sampler=sampler)"
+        found.append(
+            Remedy(
+                f"Give every rank the same number of batches: {split}",
+                code=["sampler = DistributedSampler(whole_dataset)", code],
+            )
+        )
+    if shares[0].loader.batches:
+        shortest = "Stop all ranks at the shortest one, with the same number everywhere."
+        found.append(Remedy(shortest, code=[_at_the_shortest(shares[0], steps)]))
+    if framework_of(shares[0].process) is None and model is not None:  # a trainer's loop cannot be put into anything
+        made = f"  # the model of {short(model.where)}" if model.where is not None else ""
+        found.append(
+            Remedy(
+                "Wrap the loop in Join, so a rank without data still answers the others (DDP only, not FSDP).",
+                code=["from torch.distributed.algorithms.join import Join", f"with Join([model]):{made}"],
+            )
+        )
+    return found
 
 
 def _at_the_shortest(one: Share, steps: str) -> str:
     return in_words_of(
         one.process,
-        f"for batch in itertools.islice(loader, {steps}), a number that all must know",
+        f"for batch in itertools.islice(loader, {steps}):",
         lightning=f"Trainer(limit_train_batches={steps})",
-        transformers="TrainingArguments(max_steps=…)",
+        transformers="TrainingArguments(max_steps=STEPS)",
     )
 
 
 def _will_be(case: Case, shares: list[Share]) -> Finding:
     first, last = shares[0], shares[-1]
-    name = first.loader.name
-    longer = [one.rank for one in shares if one.loader.length != first.loader.length]
+    name, remedies = first.loader.name, _remedies(shares)
     return case.finding(
         first.stand,
-        cause=f"Rank {first.rank} will get {first.loader.length:,} batches from {name}, {listed(longer)} up to "
-        f"{last.loader.length:,}: at the end of the pass, who has more will wait in backward for ever, "
-        "unless all leave the loop before.",
-        seen=[f"the length of {name} is {one.loader.length:,} on rank {one.rank}" for one in shares[:4]]
-        + ["every rank trains a DistributedDataParallel model on it, outside of Join"],
-        remedy=_remedy(shares),
+        cause=f"The epoch will end in a deadlock: rank {first.rank} will get {first.loader.length:,} batches, "
+        f"rank {last.rank} {last.loader.length:,}.",
+        seen=[f"len(loader) is {one.loader.length:,} on rank {one.rank}" for one in shares[:4]]
+        + [f"loader: {name}", "every rank trains a DistributedDataParallel model on it, outside Join"],
+        remedy=remedies[0],
+        alternatives=remedies[1:],
         rank=first.rank,
         where=first.loader.created,
         subject=Subject("loader", name),

@@ -1,27 +1,61 @@
-"""The process group lost patience while one rank, mostly the first, was still at work that the others waited for.
+r"""The process group timed out while one rank, mostly rank 0, still did work the others waited for.
 
-## What it looks at
-Ranks that were ended by the time-out of their process group in a barrier, in accelerate's `wait_for_everyone` or at the
-entry of `main_process_first`, and how long they had waited. The rank that did not come: whether it was in a collective
-itself, how much processor time it and its children used meanwhile, what they read, what it recorded, and whether it
-came later.
+## It means
 
-## Why it happens
-One rank downloads, tokenises, evaluates or saves while the others wait for it, which is right. But every wait in a
-process group has a time-out: 10 minutes with NCCL, 30 with gloo, unless the program says otherwise. When the work takes
-longer, the waiting ranks raise, and the launcher ends the rank that was still doing well.
+One rank downloads, tokenizes, evaluates or saves while the others wait for it, which is right. But every wait in a
+process group has a timeout: 10 minutes with NCCL, 30 with gloo, unless the program says otherwise. When the work takes
+longer, the waiting ranks fail, and the launcher stops the rank that was still working.
 
-## What to do
-Give the group more time than the work takes, where the group is made. Or do the work before the training, in a script
-of its own, so that nobody waits for it.
+## Fix
 
-## How sure it is
-Certain of the time-out, of who waited and for how long. The other rank counts as at work if it used half a processor,
-read a megabyte a second, recorded batches, stages or progress until the end, was seen moving, or came to the barrier
-later. Inside of `main_process_first` it counts unless it was seen blocked: the program says itself that the others wait
-for this. A rank that shows none of this is not called busy: then the rule is silent, and the time-out is told without a
-cause. A loop without end looks like long work; a second run with more time tells them apart. NCCL's words are known
-from its sources; they were not tried here.
+Give the group more time than the work takes, where the group is made:
+
+```python
+TrainingArguments(ddp_timeout=3600)  # transformers
+Accelerator(kwargs_handlers=[InitProcessGroupKwargs(timeout=datetime.timedelta(hours=1))])  # accelerate
+Trainer(strategy=DDPStrategy(timeout=datetime.timedelta(hours=1)))  # Lightning
+dist.init_process_group("nccl", timeout=datetime.timedelta(hours=1))
+```
+
+Or do the work before the training, in a script of its own, so no rank has to wait:
+
+```sh
+python prepare_data.py            # tokenizes once and saves with dataset.save_to_disk(...)
+torchrun --nproc-per-node 8 train.py
+```
+
+## Check it yourself
+
+The time to the failure is the timeout, to the second, and rank 0 is still busy:
+
+```sh
+grep -E "Timeout\(ms\)=|Timed out waiting" train.log
+py-spy dump --pid PID_OF_RANK_0
+```
+
+## Not this, if
+
+- the missing rank was idle or blocked: [collective-timeout](collective-timeout.md)
+- the missing rank waits for a lock file: [hf-filelock](hf-filelock.md)
+- ranks never met at all: [rendezvous-peer-missing](rendezvous-peer-missing.md)
+
+## How sure
+
+Judged from ranks that were ended by the timeout of their process group in a barrier, in accelerate's
+`wait_for_everyone` or at the entry of `main_process_first`, and how long they had waited; and from the rank that was
+missing: whether it was in a collective itself, how much CPU time it and its children used, what they read, what it
+recorded, and whether it came later. Certain of the timeout, of which ranks waited and for how long. The other rank
+counts as at work if it used half a CPU core, read a megabyte a second, recorded batches, stages or progress until the
+end, was seen moving, or reached the barrier later. Inside `main_process_first` it counts unless it was seen blocked:
+the program says itself that the others wait for this. A rank that shows none of this is not called busy: then the rule
+is silent, and the timeout is told without a cause. An endless loop looks like long work; a second run with more time
+tells them apart. NCCL's words are known from its sources; they were not tried here.
+
+## Seen in
+
+- https://github.com/hiyouga/LlamaFactory/issues/2424: tokenization at 9 % after 30 minutes
+- https://github.com/JIA-Lab-research/LongLoRA/issues/45: rank 0 prepares the dataset for more than 30 minutes
+- https://github.com/huggingface/accelerate/issues/2528: the same with `accelerate launch`
 """
 
 from __future__ import annotations
@@ -41,20 +75,26 @@ from ...evidence.finding import Certainty, Finding, Remedy, Subject, Symptom
 from ...evidence.process import Process
 from ...wording.text import duration, line, many, said, short, size, who
 from ..rule import rule
+from ._timeouts import raised
 from ._waits import timed_out
 from ._work import Work, work
 
+TEXTS = (
+    "Watchdog caught collective operation timeout: WorkNCCL",
+    "is setting up NCCL communicator and retrieving ncclUniqueId from [0] via c10d key-value store",
+    "Timed out waiting",
+    "for recv operation to complete",
+)
 BLOCKS = ("main_process_first", "local_main_process_first")
-ACCELERATE = (*BLOCKS, "wait_for_everyone", "gather_for_metrics")
 TRAINER = "/transformers/"
 HOUR = 3600
 QUEUED = 0.1  # of the time: what is worth a word
-TIMES = 4  # the time-out that was too short: what is recommended where nobody knows how long the work takes
+TIMES = 4  # the timeout that was too short: what is recommended where it is not known how long the work takes
 OUTRANKED = ("collective-timeout", "rank-crash-cascade", "uncaught-exception", "main-killed", "straggler-rank")
 
 
 class Struck(NamedTuple):
-    """Ranks that waited until the time-out, the wait of the first, and the one they waited for."""
+    """Ranks that waited until the timeout, the wait of the first, and the rank they waited for."""
 
     waited: list[Death]
     span: Span
@@ -79,6 +119,7 @@ def check(case: Case) -> Iterator[Finding]:
         cause=_cause(found),
         seen=list(_seen(found)),
         remedy=_remedy(found),
+        alternatives=[Remedy("Do that work beforehand in a script of its own, so no rank has to wait for it.")],
         onset_s=found.span.at,
         where=_line(case, found),
         subject=Subject("collective", found.span.name),
@@ -113,7 +154,7 @@ def _waited_in(death: Death) -> Span | None:
 
 
 def _absent(case: Case, gave_up: list[Process], end: float) -> list[Process]:
-    """Who was neither among those that gave up, nor waited for somebody itself. Nobody, unless all ranks are known."""
+    """Ranks that neither timed out nor waited for others themselves. None, unless all ranks are known."""
     ranks = case.ranks
     if any(len(ranks) < (one.world or 0) for one in gave_up):
         return []
@@ -127,7 +168,7 @@ def _block(process: Process, end: float) -> Span | None:
 
 
 def _waits(process: Process, end: float) -> bool:
-    """It was in a collective itself when the others gave up."""
+    """It was in a collective itself when the others timed out."""
     spans = [one for one in process.spans if one.name in TOGETHER and one.at < end <= (one.ended or end)]
     return bool(spans) or any(not one.finished and one.at < end for one in process.collectives)
 
@@ -138,7 +179,7 @@ def _is_gone(case: Case, process: Process, end: float) -> bool:
 
 
 def _came(process: Process, span: Span, end: float) -> float | None:
-    """When it came to the same kind of wait, though too late."""
+    """When it reached the same kind of wait, though too late."""
     return min((one.at for one in process.spans if one.name in TOGETHER and one.at >= end > span.at), default=None)
 
 
@@ -151,11 +192,9 @@ def _line(case: Case, found: Struck) -> Place | None:
 
 def _cause(found: Struck) -> str:
     ranks = listed(sorted(one.process.rank or 0 for one in found.waited))
-    still = "at work" if found.work.busy or found.block is None else f"inside of {found.block.name}"
-    return (
-        f"Rank {found.busy.rank} was still {still} while {ranks} waited for it in {found.span.name} at "
-        f"{short(found.span.where)}, and the process group's time-out of {duration(found.seconds)} ended the run."
-    )
+    still = "at work" if found.work.busy or found.block is None else f"inside {found.block.name}"
+    there = "there" if found.span.name in still else f"in {found.span.name}"
+    return f"Rank {found.busy.rank} was still {still} when {ranks} timed out {there} after {duration(found.seconds)}."
 
 
 def _seen(found: Struck) -> Iterator[str]:
@@ -164,47 +203,45 @@ def _seen(found: Struck) -> Iterator[str]:
         yield f"{who(found.first.process)} waited {duration(found.first.at - found.span.at)}: {said(failure)}"
     used = found.work
     if used.seconds and not used.busy:
-        yield f"{who(found.busy)} used hardly any processor time: it slept, or waited for something outside of the run"
+        yield f"{who(found.busy)} used hardly any CPU time: it slept, or waited for something outside the run"
     elif used.seconds:
         read = f" and read {size(used.read)}" if used.read > 1 << 20 else ""
-        queued = f", was ready for {duration(used.queued)} more" if used.queued > QUEUED * used.seconds else ""
+        queued = f", waited {duration(used.queued)} for a core" if used.queued > QUEUED * used.seconds else ""
         yield (
-            f"{who(found.busy)} used {duration(used.cpu)} of processor time{queued}{read} in {duration(used.seconds)} "
-            "of that, and was in no collective"
+            f"{who(found.busy)} used {duration(used.cpu)} of CPU time{queued}{read} in {duration(used.seconds)}, "
+            "and was in no collective"
         )
     for one in found.busy.progress[:2]:
         need = f" of {one.need:,}" if one.need else ""
         yield f"{one.name}: {one.have:,}{need} {one.unit}".rstrip()
     if found.came is not None:
-        yield f"rank {found.busy.rank} came there {duration(found.came - found.first.at)} too late"
+        yield f"rank {found.busy.rank} reached it {duration(found.came - found.first.at)} too late"
     group = found.first.process.group
     if group is not None and group.where is not None:
         yield f"the process group was made at {line(group.where)}"
     if len(found.waited) > 1:
-        yield f"{many(len(found.waited), 'rank')} gave up; this one was the first"
+        yield f"{many(len(found.waited), 'rank')} timed out; this one was the first"
 
 
 def _remedy(found: Struck) -> Remedy:
     hours = ceil(_needed(found) / HOUR)
-    more = f"timeout=datetime.timedelta(hours={hours})"
     group = found.first.process.group
-    spot = f" at {short(group.where)}" if group is not None and group.where is not None else ""
-    what = f"Give the group more time than rank {found.busy.rank} needs"
+    what = f"Give the process group more time than rank {found.busy.rank} needs."
     if not found.work.busy and found.came is None:
-        what = f"If what rank {found.busy.rank} does there is meant to take that long, give the group more time"
-    before = "Or do that work beforehand, in a script of its own."
-    return Remedy(f"{what}: {_where_to_say(found, more, spot, hours)}. {before}")
+        what = f"Give the process group more time, if rank {found.busy.rank} is meant to take that long there."
+    code = _line_to_write(found, hours)
+    made = group.where if group is not None and "monitored" not in code else None
+    at = f"  # {short(made)}" if made is not None else ""
+    return Remedy(what, code=[f"{code}{at}"])
 
 
-def _where_to_say(found: Struck, more: str, spot: str, hours: int) -> str:
+def _line_to_write(found: Struck, hours: int) -> str:
     process, failure = found.first.process, found.first.failure
     if failure is not None and any(TRAINER in one.file for one in failure.frames):
         return f"TrainingArguments(ddp_timeout={hours * HOUR})"
     if found.span.name == "monitored_barrier":
-        return f"monitored_barrier({more}) at {short(found.span.where)}"
-    if process.prepared or any(one.name in ACCELERATE for one in process.spans):
-        return f"Accelerator(kwargs_handlers=[accelerate.utils.InitProcessGroupKwargs({more})]){spot}"
-    return f"init_process_group(…, {more}){spot}"
+        return f"dist.monitored_barrier(timeout=datetime.timedelta(hours={hours}))"
+    return raised(process, minutes=60 * hours)
 
 
 def _needed(found: Struck) -> float:

@@ -1,22 +1,64 @@
-"""Only some ranks call a collective; the others never come to it, or pair it with another of theirs.
+"""Deadlock: only some ranks call a collective, and it waits for the others.
 
-## What it looks at
-The collectives of every rank in their order, with the user's line of each, as torch's Flight Recorder has them: the
-first that one side calls and the other does not. After a crash in native code, which keeps no record: the line it was
-at, and how far the other ranks had come.
+## It means
 
-## Why it happens
-A barrier, a gather, a reduction, saving of a sharded checkpoint or a forward of the DDP model stands under `if rank ==
-0:`, or under a condition that only some ranks meet. Collectives pair by order: the call waits for ever, or is paired
-with the next one of the others, and it hangs, crashes or computes nonsense later.
+A barrier, a gather, a reduction, saving of a sharded checkpoint or a forward of the DDP model is under `if rank == 0:`,
+or under a condition that only some ranks meet. Collectives pair by their order and by nothing else: the call waits
+forever, or it is paired with the next one of the others, and the run hangs, crashes or computes nonsense later, at
+another line.
 
-## What to do
-Call it on all ranks and keep only the work of one rank under the condition. For a forward on one rank use the model
-inside, `model.module(...)`, which talks to nobody.
+## Fix
 
-## How sure it is
-Sure about who called what. Where the ranks agree again once the call is left out, or no other rank ever calls that
-line, it is sure which call is too many; where neither can be seen, it takes the one of the rank that came less far.
+Call it on all ranks, and keep only the work of one rank under the condition:
+
+```python
+# before
+if rank == 0:
+    torch.save(state, path)
+    dist.barrier()
+
+# after
+if rank == 0:
+    torch.save(state, path)
+dist.barrier()
+```
+
+For a forward on one rank use the inner model, which talks to no other rank:
+
+```python
+if rank == 0:
+    with torch.no_grad():
+        output = model.module(batch)
+```
+
+Saving FSDP, DeepSpeed or Lightning checkpoints (`trainer.save_checkpoint`) is a collective: call it on all ranks.
+
+## Check it yourself
+
+```sh
+pgrep -f train.py | xargs -n 1 py-spy dump --pid       # different lines of your own code on top
+grep -nE "rank *== *0|is_main_process|is_global_zero|is_local_main_process" train.py
+```
+
+## Not this, if
+
+- the call is part of a validation: [rank-conditional-eval](rank-conditional-eval.md)
+- one rank ran out of data: [ddp-uneven-batches](ddp-uneven-batches.md)
+- one rank skipped a step: [rank-local-skip-desync](rank-local-skip-desync.md)
+- all ranks call it, with different sizes: [collective-shape-mismatch](collective-shape-mismatch.md)
+
+## How sure
+
+Judged from the collectives of every rank in their order, with your line of each, as torch's Flight Recorder has them:
+the first that one side calls and the other does not. After a crash in native code, which keeps no record: from the line
+it was at, and how far the other ranks had come. Sure about which rank called what. Where the ranks agree again once the
+call is left out, or no other rank ever calls that line, it is sure which call is too many; where neither can be seen,
+it takes the one of the rank that came less far.
+
+## Seen in
+
+- https://github.com/alan-turing-institute/autocast/pull/386: save_checkpoint under `if trainer.is_global_zero`
+- https://github.com/pytorch/pytorch/issues/54059: dist.barrier() hangs after a validation on one rank
 """
 
 from __future__ import annotations
@@ -37,64 +79,86 @@ def check(case: Case) -> Iterator[Finding]:
     if found is None or found.in_validation:
         return
     first, who = found.parting.first, found.who
-    place = f" at {short(first.where)}" if first.where is not None else ""
+    crashed = any(one.death is not None for one in found.stands)
+    cause = (
+        f"{'only' if crashed else 'Deadlock: only'} {listed(found.parting.ranks)} called {found.call}{_instead(found)}."
+    )
+    remedies = _remedies(found)
     yield case.finding(
         who,
-        cause=f"{listed(found.parting.ranks).capitalize()} called {found.call}{place}, {listed(found.parting.others)} "
-        f"did not{_instead(found)}.",
+        cause=cause[:1].upper() + cause[1:],
         seen=list(_seen(found)),
-        remedy=_remedy(found),
+        remedy=remedies[0],
+        alternatives=remedies[1:],
         onset_s=first.at,
         where=first.where,
-        symptom=(Symptom.CRASHED if any(one.death is not None for one in found.stands) else Symptom.STUCK).value,
+        symptom=(Symptom.CRASHED if crashed else Symptom.STUCK).value,
     )
 
 
 def _instead(found: Alone) -> str:
-    other, they = found.parting.instead, "they" if len(found.others) > 1 else "it"
+    other, others = found.parting.instead, listed(found.parting.others)
     if other is not None:
-        place = f" at {short(other.where)}" if other.where is not None else ""
-        return f": in its place {they} called {entry_name(other)}{place}"
+        place = f" ({short(other.where)})" if other.where is not None else ""
+        return f"; {others} called {entry_name(other)}{place} instead"
     ended = all(one.ended for one in found.others)
-    return f": {they} had come to the end" if ended else ""
+    return f"; {others} had reached the end of the script" if ended else f"; {others} never did"
 
 
 def _seen(found: Alone) -> Iterator[str]:
     parting = found.parting
     yield from told(found.stands)
     if parting.first.sequence:
-        yield f"up to collective {parting.first.sequence - 1:,} of their sequence all ranks called the same"
+        yield f"all ranks made the same calls up to collective {parting.first.sequence - 1:,}"
     if len(parting.extra) > 1:
         yield f"{many(len(parting.extra), 'collective')} in a row were called by {listed(parting.ranks)} alone"
     if parting.pairs:
-        yield f"left out, the next {many(parting.pairs, 'collective')} of all ranks agree again, one number apart"
+        yield f"without it, the next {many(parting.pairs, 'collective')} of all ranks agree again, one number apart"
 
 
-def _remedy(found: Alone) -> Remedy:
+def _remedies(found: Alone) -> list[Remedy]:
     first, ranks = found.parting.first, found.parting.ranks
     place = short(first.where) if first.where is not None else "that line"
     if found.call == "forward":
-        return Remedy(
-            f"At {place} use the model inside: model.module(...) talks to no other rank. Or let all ranks make this "
-            "forward."
-        )
+        inner = "Use the inner model there: it talks to no other rank."
+        return [Remedy(inner, code=["output = model.module(batch)"]), Remedy("Let all ranks make this forward.")]
     if found.known:
-        return Remedy(
-            f"Every rank came to {place} before; look for what kept {listed(found.parting.others)} from it this time: "
-            "a condition, `break` or `return` that depends on what one rank alone knows. Let all ranks decide together."
+        return [
+            Remedy(
+                f"Find out what kept {listed(found.parting.others)} from {place} this time: a condition, break or "
+                "return on a value of one rank."
+            ),
+            _together(),
+        ]
+    alone = f"rank == {ranks[0]}" if len(ranks) == 1 else "condition"
+    meet = f"only {listed(ranks)} meet{'s' * (len(ranks) == 1)}"
+    remedies = [
+        Remedy(
+            f"Call {found.call} on all ranks: move it out of the condition that {meet}.",
+            code=[f"if {alone}:", "    ...  # the work of one rank, such as writing a file", f"{found.call}(...)"],
         )
-    function = f" (in {first.where.function})" if first.where is not None and first.where.function else ""
-    return Remedy(
-        f"Take {found.call} at {place}{function} out of the condition that only {listed(ranks)} "
-        f"meet{'s' * (len(ranks) == 1)}: call it on all ranks, and keep only the work of one rank, such as writing a "
-        "file, under `if rank == 0:`." + _or_left(found)
-    )
+    ]
+    return [*remedies, *_left(found)]
 
 
-def _or_left(found: Alone) -> str:
-    """In the middle of a pass, it may also have broken out of the loop."""
+def _left(found: Alone) -> Iterator[Remedy]:
+    """In the middle of an epoch, it may also have broken out of the loop."""
     if found.phase is None or found.phase.ended is not None or found.phase.loader is None:
-        return ""
-    return (
-        f" If it stands after the loop, {listed(found.parting.ranks)} left the loop early: decide that together, too."
+        return
+    together = _together()
+    text = (
+        f"If it comes after the loop: {listed(found.parting.ranks)} left the loop early. Let all ranks leave together."
+    )
+    yield Remedy(text, code=together.code)
+
+
+def _together() -> Remedy:
+    return Remedy(
+        "Let all ranks decide together.",
+        code=[
+            "stop = torch.tensor(float(condition), device=device)",
+            "dist.all_reduce(stop, op=dist.ReduceOp.MAX)",
+            "if stop:",
+            "    break",
+        ],
     )

@@ -1,21 +1,61 @@
-"""One rank died, and all the others died of it.
+"""One rank crashed first, and the other ranks failed because of it.
 
-## What it looks at
-How every rank ended, and when: its last words, its exit status, the line it was at. An exception in torch's own words
-for a lost partner ("Connection closed by peer", "Connection reset by peer", NCCL's "remote process exited") is an echo,
-so is a collective that timed out afterwards, and so is SIGTERM from the launcher. What remains is the first.
+## It means
 
-## Why it happens
 Ranks are connected to each other. When one ends, the others fail in their next collective, each with an error of its
-own about the network, and mostly those are the ones that are seen: there are more of them, and they come last.
+own about the network, and mostly those are the errors people see: there are more of them, and they come last. They say
+nothing about the cause, and neither does the summary of the launcher (ChildFailedError).
 
-## What to do
-Look at the first rank only. The errors of the others, and the launcher's own, say nothing about the cause.
+## Fix
 
-## How sure it is
-Certain of how each rank ended. Which was first is certain where only one did not fail by losing a partner; else it is
-the earliest. Where a rank exited with code 0 before the others it is silent: that is another failure. Of a
-CUDA error that is reported late, the line is only *likely*.
+Look at the first rank only: its exception, its exit status, its last lines of output. With torchrun, keep the output of
+every rank in a file of its own, and let the exception of each rank be written down:
+
+```sh
+torchrun --nproc-per-node 8 --log-dir logs --redirects 3 train.py
+```
+
+```python
+from torch.distributed.elastic.multiprocessing.errors import record
+
+@record                      # torchrun then shows the traceback of the rank that failed first
+def main():
+    ...
+```
+
+Where native code crashed (SIGSEGV, SIGABRT), the fault handler prints the Python line:
+
+```sh
+PYTHONFAULTHANDLER=1 torchrun --nproc-per-node 8 train.py
+```
+
+## Check it yourself
+
+```sh
+grep -nE "Error|SIG|exitcode|Root Cause" train.log | head      # the earliest one without "closed by peer" counts
+dmesg -T | grep -iE "oom|killed process"                       # the kernel killed it
+```
+
+## Not this, if
+
+- the first rank exited with code 0: it ran out of data, see [ddp-uneven-batches](ddp-uneven-batches.md) and
+  [rank-local-skip-desync](rank-local-skip-desync.md)
+- the ranks timed out waiting: [collective-timeout](collective-timeout.md)
+- one rank was stopped by a signal from outside: [rank-stopped](rank-stopped.md)
+- every restart crashes in the same way: [restart-loop](restart-loop.md)
+
+## How sure
+
+Judged from how every rank ended, and when: its exception, its exit status, the line it was at. An exception in torch's
+own words for a lost partner is an echo, and so are a collective that timed out afterwards, and SIGTERM from the
+launcher. What remains is the first. Certain of how each rank ended. Which was first is certain where only one did not
+fail by losing a partner; else it is the earliest. Silent where a rank exited with code 0 before the others: that is
+another failure. For a CUDA error that is reported late, the line is only *likely*.
+
+## Seen in
+
+- https://github.com/pytorch/pytorch/issues/75512: "Connection closed by peer", because the other process had finished
+- https://github.com/Megvii-BaseDetection/YOLOX/issues/702: only the echo was posted, and the cause stayed unknown
 """
 
 from __future__ import annotations
@@ -26,12 +66,21 @@ from ...analysis.case import SIGKILL, Case, reached
 from ...analysis.memory import told_of_kill
 from ...analysis.passes import EMPTY, raised_after_nothing
 from ...analysis.rank_deaths import ASKED, Cascade, Death, cascade, of_others
-from ...analysis.torch_errors import again, at, late, warned
+from ...analysis.torch_errors import again, late, warned, with_setting
 from ...evidence.finding import Certainty, Finding, Remedy, Subject, Symptom
-from ...wording.text import duration, line, many, said, short, signal_name, who
+from ...wording.text import duration, line, said, short, signal_name, who
 from ..rule import Level, rule
 
-SENDERS = "the scheduler or supervisor of that node, at a limit of memory or time, or a person; their log names it"
+TEXTS = (
+    "Connection closed by peer",
+    "Connection reset by peer",
+    "ncclRemoteError: A call failed possibly due to a network error or a remote process exiting prematurely.",
+    "remote process exited or there was a network error",
+    "torch.distributed.elastic.multiprocessing.errors.ChildFailedError",
+    "Root Cause (first observed failure):",
+    "torch.multiprocessing.spawn.ProcessExitedException",
+)
+MOST = 8  # words of an exception in a cause
 
 
 @rule(
@@ -50,7 +99,7 @@ def check(case: Case) -> Iterator[Finding]:
     process, failure = first.process, first.failure
     yield case.finding(
         process,
-        cause=f"{_died(first)}; {_rest(found)}.",
+        cause=f"{_died(first)}. {_rest(found)}.",
         seen=list(_seen(case, found)),
         remedy=_remedy(case, first),
         onset_s=first.at,
@@ -61,33 +110,43 @@ def check(case: Case) -> Iterator[Finding]:
     )
 
 
+def _name(first: Death) -> str:
+    return f"rank {first.process.rank}" if first.process.rank is not None else who(first.process)
+
+
 def _died(first: Death) -> str:
-    name = who(first.process)
+    name = _name(first)
+    name = f"{name[:1].upper()}{name[1:]}"
+    where = f" ({short(first.where)})" if first.where is not None else ""
     if first.failure is not None:
-        where = at(first.failure, first.where)
-        return f"{name[:1].upper()}{name[1:]} died first, of {said(first.failure, 200).rstrip('.')}{where}"
+        delayed = late(first.failure) is not None
+        words = said(first.failure, 200).split()
+        most = MOST - 2 if delayed else MOST
+        text = " ".join(words[:most]).rstrip(".,:;") + ("…" if len(words) > most else "")
+        return f"{name} crashed first: {text}{where.replace('(', '(reported at ') if delayed else where}"
     if first.status is not None and first.status < 0:
-        where = f", at {short(first.where)}" if first.where is not None else ""
-        return f"{signal_name(first.status)} ended {name} first{where}"
-    return f"{name[:1].upper()}{name[1:]} left first, with exit code {first.status}"
+        how = "was killed" if first.status == SIGKILL else "was stopped" if first.status in ASKED else "crashed"
+        signal = f" ({signal_name(first.status)}{f', {short(first.where)}' if first.where is not None else ''})"
+        return f"{name} {how} first{signal}"
+    return f"{name} exited first, with code {first.status}"
 
 
 def _rest(found: Cascade) -> str:
     count = len(found.others) + len(found.waiting)
-    others = "the other rank" if count == 1 else f"the other {many(count, 'rank')}"
+    others = "The other rank" if count == 1 else "The other ranks"
     if found.waiting:
         return f"{others} still {'waits' if count == 1 else 'wait'} for it"
-    return f"{others} died of that"
+    return f"{others} failed because of it"
 
 
 def _seen(case: Case, found: Cascade) -> Iterator[str]:
     first = found.first
     if first.failure is not None:
-        under = f", under {line(first.where)} in {first.where.function}" if first.where is not None else ""
-        yield f"{who(first.process)}: {said(first.failure)}{under}, after {duration(first.at)}"
+        at = f", at {line(first.where)} in {first.where.function}" if first.where is not None else ""
+        yield f"{who(first.process)}: {said(first.failure)}{at}, after {duration(first.at)}"
         yield from warned(first.failure)
     else:
-        yield f"{who(first.process)} ended by {first.words} after {duration(first.at)}"
+        yield f"{who(first.process)} ended after {duration(first.at)}, before the others: {first.words}"
     if first.failure is None and first.status == SIGKILL:
         yield from told_of_kill(case.host_of(first.process), first.process.pid, first.at)
     yield from of_others(found)
@@ -97,25 +156,18 @@ def _seen(case: Case, found: Cascade) -> Iterator[str]:
 
 
 def _remedy(case: Case, first: Death) -> Remedy:
-    rank = first.process.rank
-    only = f"Look at rank {rank} only" if rank is not None else "Look at this process only"
-    echoes = "what the other ranks and the launcher say about connections is an echo"
-    error = late(first.failure)
+    name, error = _name(first), late(first.failure)
     if error is not None:
-        found = again(case, error)
-        return Remedy(f"{only}: {echoes}. {found.text}", found.commands)
+        return again(case, error)
     if first.failure is not None:
-        start = f", starting at {short(first.where)}" if first.where is not None else ""
-        return Remedy(f"{only}{start}: {echoes}.")
+        start = f" ({short(first.where)})" if first.where is not None else ""
+        return Remedy(f"Look at {name} only{start}: the connection errors of the other ranks are consequences.")
     if first.status == SIGKILL or first.status in ASKED:
-        return Remedy(f"{only}: {echoes}. {signal_name(first.status or 0)} has a sender: {SENDERS}.")
-    if first.status is not None and first.status < 0:
-        return Remedy(
-            f"{only}: {echoes}. Native code crashed{_under(first)}; with the fault handler on, it prints where.",
-            ["export PYTHONFAULTHANDLER=1"],
+        sender = (
+            f"Find what sent {signal_name(first.status or 0)} to {name}: the scheduler, a memory guard, or a person."
         )
-    return Remedy(f"{only}: {echoes}. It left by sys.exit or os._exit: the reason stands in what it printed last.")
-
-
-def _under(first: Death) -> str:
-    return f" under {short(first.where)}" if first.where is not None else ""
+        return Remedy(sender, ["dmesg -T | grep -iE 'oom|killed process'"] if first.status == SIGKILL else [])
+    if first.status is not None and first.status < 0:
+        handler = f"Run it again with the fault handler on: it prints the Python line at which {name} crashed."
+        return Remedy(handler, [with_setting(case, "PYTHONFAULTHANDLER=1")])
+    return Remedy(f"Read the last output of {name}: it called sys.exit or os._exit with code {first.status}.")

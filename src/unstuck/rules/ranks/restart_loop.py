@@ -1,23 +1,53 @@
-"""The launcher starts the run anew and anew, and every attempt dies in the same way.
+"""Every restart of the run crashes in the same way.
 
-## What it looks at
-How each attempt of the run ended: which rank died first, of which exception at which line or of which signal, after how
-many steps and how long. It speaks when the last attempt has died of the same as all before it, or when the ranks of
-later ones could not even meet.
+## It means
 
-## Why it happens
 `torchrun --max-restarts`, Slurm's requeue or a pod's restart policy help against what happens once: a node that fails,
 a connection that breaks. An error in the code, the data or the settings comes back every time, at the same sample or at
-the same limit; restarting only uses up hours, and often the log of the first attempt with them.
+the same limit. Restarting only uses up hours, and often overwrites the log of the first attempt.
 
-## What to do
-Treat it as one crash: look at the line, with `--max-restarts 0` while doing so. If every attempt begins from the last
-checkpoint and dies at the same step, the reason lies in the data that comes next, or in the checkpoint itself. With
-gloo, ranks that are started anew may read the addresses of those before them, for torchrun keeps one store for all
-attempts: then they die of "connectFullMesh failed", until `TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1` is set.
+## Fix
 
-## How sure it is
-Certain that all attempts ended alike. Why they did, another rule says if it can: then this is its consequence.
+Treat it as one crash. Run it without restarts while you look at the line:
+
+```sh
+torchrun --max-restarts 0 --nproc-per-node 8 train.py
+```
+
+If every attempt begins from the last checkpoint and crashes at the same step, the reason is in the data that comes
+next, or in the checkpoint itself: skip or inspect that batch, or resume from an older checkpoint.
+
+With gloo, restarted ranks may read the addresses of the ranks before them, because torchrun keeps one store for all
+attempts. They fail with "connectFullMesh failed" until each attempt gets a store of its own:
+
+```sh
+TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1 torchrun --max-restarts 3 --nproc-per-node 8 train.py
+```
+
+## Check it yourself
+
+```sh
+grep -nE "restart_count|attempt|Error|exitcode" train.log       # the same error, at the same step, each time?
+sacct -j "$SLURM_JOB_ID" --duplicates -o JobID,State,ExitCode   # Slurm: earlier runs of a requeued job
+```
+
+## Not this, if
+
+- the attempts end in different ways: the last one is told by its own rule, such as
+  [rank-crash-cascade](rank-crash-cascade.md)
+- something outside stops every attempt: [stopped-from-outside](stopped-from-outside.md)
+
+## How sure
+
+Judged from how each attempt of the run ended: which rank crashed first, with which exception at which line or which
+signal, after how many steps and how long. It speaks when the last attempt ended like all before it, or when the ranks
+of later ones could not even meet. Certain that all attempts ended alike. Why they did, another rule says if it can:
+then this is its consequence.
+
+## Seen in
+
+- https://github.com/pytorch/pytorch/issues/135712: one store for all attempts breaks restarts; the variable helps
+- https://github.com/pytorch/pytorch/issues/167288: "Connection refused" after a restart by torchrun
 """
 
 from __future__ import annotations
@@ -27,16 +57,21 @@ from typing import NamedTuple
 
 from ...analysis.case import Case
 from ...analysis.rank_deaths import Death, first_dead
+from ...analysis.torch_errors import with_setting
 from ...evidence.basics import Place
 from ...evidence.distributed import Attempt
 from ...evidence.finding import Certainty, Finding, Remedy, Symptom
 from ...wording.text import duration, line, many, short, signal_name
 from ..rule import Level, rule
 
-ALIKE = 0.25  # of the longest: attempts that lasted so nearly the same time died at the same moment of their lives
+TEXTS = (
+    "Gloo connectFullMesh failed with",
+    "torch.distributed.elastic.multiprocessing.errors.ChildFailedError",
+)
+ALIKE = 0.25  # of the longest: attempts that lasted nearly the same time ended at the same point
 SHORTEST = 1.0  # seconds: below, differences in starting up say nothing
-NOT_MET = "connectFullMesh failed"  # how gloo says that nobody is at the address that it has read in the store
-OWN_STORE = "export TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1"
+NOT_MET = "connectFullMesh failed"  # how gloo says that no rank is at the address it has read in the store
+OWN_STORE = "TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1"
 
 
 class End(NamedTuple):
@@ -82,7 +117,8 @@ def check(case: Case) -> Iterator[Finding]:
         last.process,
         cause=_cause(ends, died),
         seen=[_told(one) for one in ends[-4:]],
-        remedy=_remedy(of, died, not_met=len(died) < len(ends)),
+        remedy=_remedy(of, died),
+        alternatives=_own_store(case) if len(died) < len(ends) else [],
         rank=of.rank,
         pid=last.process.pid if of is ends[-1] else None,
         onset_s=case.attempts[0].ended,
@@ -91,7 +127,7 @@ def check(case: Case) -> Iterator[Finding]:
 
 
 def _earlier(one: Attempt) -> End:
-    kind = one.type or (_status(one.status) if one.status is not None else "an unseen end")
+    kind = one.type or (_status(one.status) if one.status is not None else "unknown end")
     seconds = one.ended - one.began
     return End(one.number + 1, one.rank, kind, one.message, one.where, one.steps, one.batches, seconds)
 
@@ -113,26 +149,23 @@ def _status(status: int) -> str:
 
 
 def _cause(ends: list[End], died: list[End]) -> str:
-    of = f"{died[-1].kind}{f' at {short(died[-1].where)}' if died[-1].where is not None else ''}"
+    of = f"{died[-1].kind}{f' ({short(died[-1].where)})' if died[-1].where is not None else ''}"
     all_of_them = "Both" if len(ends) == 2 else f"All {len(ends)}"
     if len(died) == len(ends):
-        return f"{all_of_them} attempts of this run died of {of}{_when(died)}: starting it anew does not help."
+        return f"{all_of_them} attempts ended the same way: {of}{_when(died)}."
     rest = many(len(ends) - len(died), "attempt")
-    return (
-        f"{all_of_them} attempts of this run died: {len(died)} of {of}, and in {rest} the ranks did not meet, "
-        "for they found the addresses of those before them."
-    )
+    return f"{all_of_them} attempts failed: {len(died)} with {of}, and in {rest} the ranks could not connect."
 
 
 def _when(ends: list[End]) -> str:
     """What else they had in common, if anything."""
     if len({one.steps for one in ends}) == 1 and ends[0].steps:
-        return f", each after {many(ends[0].steps, 'step')}"
+        return f", after {many(ends[0].steps, 'step')}"
     if len({one.batches for one in ends}) == 1 and ends[0].batches:
-        return f", each at batch {ends[0].batches:,}"
+        return f", at batch {ends[0].batches:,}"
     times = [one.seconds for one in ends]
     alike = max(times) - min(times) <= max(ALIKE * max(times), SHORTEST)
-    return f", each after about {duration(sum(times) / len(times))}" if alike else ""
+    return f", after about {duration(sum(times) / len(times))}" if alike else ""
 
 
 def _told(one: End) -> str:
@@ -143,10 +176,14 @@ def _told(one: End) -> str:
     return f"attempt {one.number}: rank {one.rank}, {what}{at}, after {far}"
 
 
-def _remedy(of: End, died: list[End], *, not_met: bool) -> Remedy:
+def _remedy(of: End, died: list[End]) -> Remedy:
     at = f" at {short(of.where)}" if of.where is not None else ""
-    data = f", with batch {of.batches:,} at hand" if len({one.batches for one in died}) == 1 and of.batches else ""
-    text = f"Look at the {of.kind}{at}{data}, and start it only once until it is mended: --max-restarts 0."
-    if not not_met:
-        return Remedy(text)
-    return Remedy(f"{text} For restarts that can work, let torchrun keep a store for each attempt.", [OWN_STORE])
+    data = f" (batch {of.batches:,})" if len({one.batches for one in died}) == 1 and of.batches else ""
+    fix = "Fix the" if of.message else "Find the cause of the"
+    return Remedy(f"{fix} {of.kind}{at}{data} first: restarts cannot help. Until then use --max-restarts 0.")
+
+
+def _own_store(case: Case) -> list[Remedy]:
+    """Restarted ranks read the addresses of those before them in the store that torchrun keeps."""
+    text = "Give each attempt a store of its own, so restarted ranks can connect."
+    return [Remedy(text, [with_setting(case, OWN_STORE)])]

@@ -1,24 +1,63 @@
-"""One rank waits for data that does not come, so it never reaches the collective in which all the others wait.
+"""One rank gets no data, so it never reaches the collective in which all the others wait.
 
-## What it looks at
-Which ranks wait in a collective, by their stacks, and which one waits for a batch or loads a sample itself. Then its
-worker: the line it stands at, the system call, the file, lock or command it waits for, whether anything of it moves.
+## It means
 
-## Why it happens
 The ranks that wait look stuck, but only wait. The cause is one worker of one rank: a file on storage that does not
-answer, a lock nobody gives back, a loop without an end.
+answer, a lock that is never released, an endless loop. Nothing is printed: the waiting ranks fail with a timeout after
+10 minutes (NCCL) or 30 (gloo), and their tracebacks point at backward.
 
-## What to do
-What helps the worker that is named; the other ranks go on by themselves. A time limit where the worker waits turns the
-silence into an error that names the sample.
+## Fix
 
-## How sure it is
-Sure that this rank's worker holds all ranks up, and where. What is said of the worker is what the rules for a single
-process say of it, and as sure as they are.
+Fix what blocks the worker that is named; the other ranks go on by themselves. To turn the silence into an error that
+names the worker, give the loader a timeout:
+
+```python
+# before
+DataLoader(dataset, num_workers=4)
+
+# after: RuntimeError on this rank after 5 minutes without a batch
+DataLoader(dataset, num_workers=4, timeout=300)
+```
+
+And give what the worker waits for a limit of its own:
+
+```python
+requests.get(url, timeout=30)
+subprocess.run(command, timeout=60)
+```
+
+## Check it yourself
+
+```sh
+pgrep -f train.py | xargs -n 1 py-spy dump --pid       # the rank that is in _try_get_data is the one
+ps -o pid,ppid,stat,wchan:30,cmd --ppid PID_OF_THAT_RANK
+py-spy dump --pid PID_OF_ITS_WORKER                    # the line in __getitem__
+```
+
+## Not this, if
+
+- the rank ran out of data instead of waiting for it: [ddp-uneven-batches](ddp-uneven-batches.md)
+- the run already ended with a timeout: [collective-timeout](collective-timeout.md)
+- the rank is only slower, and the run makes progress: [straggler-rank](straggler-rank.md)
+- there is only one process: [worker-blocked-io](worker-blocked-io.md),
+  [worker-infinite-loop](worker-infinite-loop.md), [fork-inherited-lock](fork-inherited-lock.md)
+
+## How sure
+
+Judged from which ranks wait in a collective, by their stacks, and which one waits for a batch or loads a sample itself;
+then from its worker: the line it is at, the system call, the file, lock or command it waits for, whether anything of it
+moves. Sure that this rank's worker holds up all ranks, and where. What is said of the worker is what the rules for a
+single process say of it, and as sure as they are.
+
+## Seen in
+
+- https://github.com/pytorch/pytorch/issues/87995: rank 0 of 32 hangs in its data loader, all others in all_reduce
+- https://github.com/OFA-Sys/OFA/issues/271: watchdog timeouts after hours, at random epochs
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 import msgspec
@@ -28,7 +67,6 @@ from ...analysis.ranks import Stand, told, waiting
 from ...analysis.standstill import fetchers
 from ...evidence.finding import Certainty, Finding, Symptom
 from ...evidence.live import Seen
-from ...wording.text import who
 from ..host import hf_filelock, stuck_in_user_code
 from ..loader import (
     fork_after_openmp,
@@ -79,11 +117,10 @@ def check(case: Case) -> Iterator[Finding]:
 
 def _of_rank(found: Finding, main: Seen, waits: list[Stand]) -> Finding:
     """What is known of the worker, told as the story of its rank."""
-    itself = main.pid == found.pid
-    begins = f"{who(main).capitalize()} {'loads a sample and does not get on' if itself else 'waits for its data'}"
-    others = "; ".join(told(waits))
+    cause = re.sub(rf" \(pid \d+\)| of rank {main.rank}\b", "", found.cause)
     return msgspec.structs.replace(
         found,
-        cause=f"{begins}, while {others}. {found.cause}",
+        cause=f"All ranks wait for rank {main.rank}: {cause}",
+        seen=[*found.seen, *(text for text in told(waits) if text not in found.seen)],
         rank=main.rank,
     )

@@ -9,7 +9,7 @@ from ...report import root_of
 from ...wording.text import duration, ending, many, size
 
 ALONE, AS_IT_IS = "0 workers", "as it is"  # of the benchmark
-HANGS = ("stall", "time")  # what ended a rung that did not get on
+HANGS = ("stall", "time")  # what ended a rung without progress
 
 
 def rung_named(trial: Trial, name: str) -> Rung | None:
@@ -33,9 +33,9 @@ def ended_words(rung: Rung) -> str:
     got = f"after {many(rung.batches, 'batch')}" if rung.batches else "before the first batch"
     got = f", {got}" if rung.workers is not None else f", after {many(rung.samples, 'sample')}" if rung.samples else ""
     how = {
-        "stall": f"it stood still and was ended after {duration(rung.seconds)}",
-        "time": f"not through after {duration(rung.seconds)}",
-        "memory": f"ended by unstuck at {size(rung.peak)}",
+        "stall": f"no progress, stopped after {duration(rung.seconds)}",
+        "time": f"not finished after {duration(rung.seconds)}",
+        "memory": f"stopped by unstuck at {size(rung.peak)} of memory",
     }.get(rung.ended, f"its process {ending(rung.exit)}" if rung.exit else "failed")
     return f"{how}{got}"
 
@@ -48,9 +48,15 @@ def as_it_is(measured: list[Measured]) -> Measured | None:
 
 
 def feeds(trial: Trial, step: float) -> bool:
-    """A training with steps of that length would not wait for it, as far as can be told."""
+    """A training with steps of that length would not wait for the loader, as far as is known."""
     own, batch = as_it_is(trial.measured), loader_of(trial).batch_size or 1
     return own is None or own.rate * (1 + own.noise) >= batch / step
+
+
+def needed(trial: Trial, step: float) -> str:
+    """What a training with steps of that length takes, in words."""
+    rate = (loader_of(trial).batch_size or 1) / step
+    return f"training: a step of {duration(step)} takes {f'{rate:,.0f}' if rate >= 100 else f'{rate:.3g}'} samples/s"
 
 
 def sample_size(trial: Trial) -> float:

@@ -1,19 +1,52 @@
-"""prefetch_factor is set, and there is no worker that could load ahead.
+"""prefetch_factor is set, but num_workers=0: there is no worker that could load ahead.
 
-## What it looks at
-The settings that `unstuck budget` was asked about: a prefetch_factor with num_workers=0. And a target that could not
-make its loader, because torch (or transformers) refused a prefetch_factor without workers.
+## It means
 
-## Why it happens
 Workers load ahead: prefetch_factor says how many batches each of them has ready. With num_workers=0 the main process
-loads every batch itself, when the training asks for it, and the GPU waits meanwhile. Old versions of torch ignored the
-setting, newer ones refuse it.
+loads every batch itself, when the training requests it, and the GPU waits for that. torch below 2.0 ignored or refused
+the setting depending on its value; newer versions refuse it.
 
-## What to do
-Give it workers, one to begin with, or leave prefetch_factor out. `unstuck tune` finds how many are worth it.
+## Fix
 
-## How sure it is
-Certain: it is how the DataLoader works, and where torch refused it, its own words are quoted.
+Have workers, one to begin with:
+
+```python
+loader = DataLoader(dataset, num_workers=0, prefetch_factor=4)  # before: ValueError
+loader = DataLoader(dataset, num_workers=1, prefetch_factor=4)  # after: 4 batches are loaded ahead
+```
+
+Or pass it only when there are workers:
+
+```python
+ahead = {"prefetch_factor": 4, "persistent_workers": True} if workers else {}
+loader = DataLoader(dataset, num_workers=workers, **ahead)
+```
+
+With transformers' Trainer: `TrainingArguments(dataloader_num_workers=1, dataloader_prefetch_factor=4)`.
+
+## Check it yourself
+
+```python
+print(loader.num_workers, loader.prefetch_factor)  # with 0 workers it has to be None
+```
+
+## Not this, if
+
+- there are workers, and the training waits nevertheless: [dataloader-bound](dataloader-bound.md)
+- one slow batch holds up those after it: [in-order-head-of-line](in-order-head-of-line.md)
+- batches that are loaded ahead take too much memory: [memory-budget-exceeded](memory-budget-exceeded.md)
+
+## How sure
+
+It is judged from the settings that `unstuck budget` was given, a prefetch_factor with num_workers=0, and from a target
+that could not make its loader because torch or transformers refused that. It is certain: it is how the DataLoader
+works, and where torch refused it, its own words are quoted.
+
+## Seen in
+
+- https://github.com/rom1504/clip-retrieval/issues/356: ValueError with torch 2.1 and a loader without workers
+- https://github.com/autonomousvision/projected-gan/issues/102: the same after an upgrade, in Colab
+- https://github.com/pytorch/pytorch/issues/68576: the old default of 2, and why it is None now
 """
 
 from __future__ import annotations
@@ -28,6 +61,11 @@ from ...wording.printable import quoted
 from ...wording.settings import settings
 from ...wording.text import said
 from ..rule import rule
+
+TEXTS = (
+    "prefetch_factor option could only be specified in multiprocessing.",
+    "--dataloader_prefetch_factor can only be set when data is loaded in a different process",
+)
 
 NAME = "prefetch_factor"
 
@@ -59,9 +97,11 @@ def _refused(failure: Failure | None) -> bool:
 
 def _refusal(case: Case, trial: Trial, failure: Failure) -> Finding:
     return case.finding(
-        cause=f"The loader is given a {NAME} with num_workers=0: no worker is there to load ahead, and it is refused.",
-        seen=[said(failure)],
+        cause=f"The loader could not be made: {NAME} is set, but with num_workers=0 no worker loads ahead.",
+        seen=[f"{failure.type} before a loader was made"],
+        saw=said(failure),
         remedy=_remedy(trial, None),
+        alternatives=[WITHOUT],
         where=user_line(failure),
         subject=Subject("loader", trial.target.name if trial.target is not None else "the loader"),
     )
@@ -69,9 +109,10 @@ def _refusal(case: Case, trial: Trial, failure: Failure) -> Finding:
 
 def _without_effect(case: Case, trial: Trial, asked: int) -> Finding:
     return case.finding(
-        cause=f"{NAME}={asked} has no effect with num_workers=0: every batch is loaded when the training asks for it.",
-        seen=[f"asked for: 0 workers, prefetch {asked}; 0 × {asked} = 0 batches are loaded ahead"],
+        cause=f"{NAME}={asked} has no effect with num_workers=0: each batch is loaded when the training requests it.",
+        seen=[f"0 workers × prefetch {asked} = 0 batches are loaded ahead"],
         remedy=_remedy(trial, asked),
+        alternatives=[WITHOUT],
         where=trial.target.loader.created if trial.target is not None and trial.target.loader is not None else None,
         subject=Subject("loader", trial.target.name if trial.target is not None else "the loader"),
     )
@@ -79,7 +120,9 @@ def _without_effect(case: Case, trial: Trial, asked: int) -> Finding:
 
 def _remedy(trial: Trial, asked: int | None) -> Remedy:
     loader = trial.target.loader if trial.target is not None else None
-    ahead = settings(loader, num_workers=1, **({NAME: asked} if asked else {}))
-    name = f" {quoted(trial.target.name)}" if trial.target is not None else " TARGET"
-    text = f"Have at least one worker ({ahead}) to load ahead, or leave {NAME} out."
-    return Remedy(text, [f"unstuck tune{name}"] if trial.target is not None else [])
+    code = [settings(loader, num_workers=1, **({NAME: asked} if asked else {}))]
+    command = [f"unstuck tune {quoted(trial.target.name)}"] if trial.target is not None else []
+    return Remedy("Have at least one worker, which loads ahead; tune finds how many are worth it", command, code)
+
+
+WITHOUT = Remedy(f"Remove {NAME}, if it has to be num_workers=0")

@@ -1,24 +1,61 @@
-"""Samples are counted twice in an evaluation, because the data does not divide evenly among the ranks.
+"""Evaluation counts some samples twice, because the data does not divide evenly among the ranks.
 
-## What it looks at
-Passes that evaluate: how many samples their dataset has, among how many ranks a DistributedSampler or accelerate
-divides them, and which collectives followed before training went on. A sum over the ranks (`all_reduce`), or a
-gathering of what each rank has already worked out, holds the repeated samples; so does accelerate's `gather`.
-
-## Why it happens
+## It means
 All ranks must get equally many samples, or they would wait for each other. So torch's DistributedSampler repeats some
 at the end, and so does accelerate with `even_batches=True`, up to a full batch on every rank. In training that makes no
 difference. In an evaluation these samples count twice: the result changes with the number of ranks.
 
-## What to do
-Evaluate with a sampler that repeats nothing, `sampler=range(rank, len(dataset), world_size)`, and sum up after the
-loop. Or gather what was predicted for each sample and cut it to the dataset's length before anything is counted. With
-accelerate, `gather_for_metrics` in place of `gather` does so.
+## Fix
+Evaluate with a sampler that repeats nothing, and sum up after the loop:
 
-## How sure it is
-Certain of how many are repeated. That they are counted twice follows where results are summed over the ranks. Where
-predictions are gathered one by one the repeated ones may have been taken out, and it keeps quiet; and so for training,
+```python
+sampler = DistributedSampler(dataset, shuffle=False)  # before: pads to a multiple of the ranks
+for batch in DataLoader(dataset, batch_size=32, sampler=sampler):
+    correct = count(model(batch))
+    torch.distributed.all_reduce(correct)
+    total += correct
+```
+
+```python
+own = range(rank, len(dataset), world_size)  # after: every sample once
+for batch in DataLoader(dataset, batch_size=32, sampler=own):
+    total += count(model.module(batch))  # no collective in the loop: not the DDP wrapper either
+torch.distributed.all_reduce(total)
+```
+
+With accelerate, `gather_for_metrics` takes the repeated samples out of the last batch:
+
+```python
+predictions, labels = accelerator.gather((predictions, labels))  # before
+predictions, labels = accelerator.gather_for_metrics((predictions, labels))  # after
+```
+
+## Check it yourself
+
+```python
+sampler = loader.sampler
+print(len(loader.dataset), "samples,", len(sampler) * sampler.num_replicas, "evaluated")
+```
+
+## Not this, if
+- it is training: there the padding makes no difference
+- ranks get different numbers of batches and hang: [ddp-uneven-batches](ddp-uneven-batches.md)
+- the number of batches differs under accelerate:
+  [accelerate-uneven-batch-sampler](accelerate-uneven-batch-sampler.md)
+
+## How sure
+Judged from epochs that evaluate: how many samples their dataset has, among how many ranks a DistributedSampler or
+accelerate splits them, and which collectives followed before training went on. A sum over the ranks (`all_reduce`), or
+a gathering of what each rank has already worked out, holds the repeated samples; so does accelerate's `gather`. Certain
+of how many are repeated. That they are counted twice follows where results are summed over the ranks. Where predictions
+are gathered sample by sample the repeated ones may have been taken out, and it stays silent; and so for training,
 `drop_last=True`, `gather_for_metrics`, data that divides evenly, and less than one sample in a thousand.
+
+## Seen in
+- https://github.com/pytorch/pytorch/issues/25162: wrong validation accuracy because of DistributedSampler
+- https://github.com/pytorch/pytorch/issues/22584: results that depend on the number of processes
+- https://github.com/huggingface/accelerate/pull/540: `gather_for_metrics`, made for this
+- https://github.com/roboflow/rf-detr/issues/1507: multi-GPU metrics count the padding
 """
 
 from __future__ import annotations
@@ -40,7 +77,7 @@ DROPS = "gather_for_metrics"
 
 
 class Padded(NamedTuple):
-    """How many samples there are, how many of them are given out twice or more, and who sees to that."""
+    """How many samples there are, how many of them are repeated, and by what."""
 
     samples: int
     ranks: int
@@ -77,7 +114,7 @@ def _by_sampler(loader: Loader) -> Padded | None:
     samples = told.dataset_length or 0
     repeated = told.samples * told.replicas - samples
     kind = told.kind.rpartition(".")[2]
-    return Padded(samples, told.replicas, repeated, f"its {kind}", _which(told, samples, repeated), accelerate=False)
+    return Padded(samples, told.replicas, repeated, kind, _which(told, samples, repeated), accelerate=False)
 
 
 def _which(told: Sampling, samples: int, repeated: int) -> str:
@@ -98,7 +135,7 @@ def _by_accelerate(main: Process, loader: Loader) -> Padded | None:
         return None
     repeated = length * size * (1 if told.split_batches else told.processes) - samples
     which = f"the first {many(repeated, 'sample')} of its order"
-    return Padded(samples, told.processes, repeated, "accelerate (even_batches=True)", which, accelerate=True)
+    return Padded(samples, told.processes, repeated, "accelerate", which, accelerate=True)
 
 
 def _evens_out(told: Prepared) -> bool:
@@ -119,54 +156,64 @@ def _counted(one: Evaluated, loader: Loader, padded: Padded) -> list[Collective]
 def _finding(
     case: Case, main: Process, loader: Loader, padded: Padded, one: Evaluated, counted: list[Collective]
 ) -> Finding:
-    total = padded.samples + padded.repeated
     line = next((each.where for each in counted if is_users(each.where)), None)
+    remedy, *alternatives = _remedies(main, loader, padded, one, counted)
     return case.finding(
         main,
         rank=None,  # it is so on all of them
         pid=None,
-        cause=f"The evaluation counts {total:,} samples where there are {padded.samples:,}: they do not divide evenly "
-        f"among {padded.ranks} ranks, so {padded.by} gives {_out(padded)} of {loader.name} out twice.",
-        seen=list(_seen(padded, one, counted)),
-        remedy=_remedy(main, loader, padded, one, counted),
+        cause=f"{_cause(padded)}: {padded.by} pads to the same number on every rank.",
+        seen=[*_seen(padded, one, counted), f"loader: {loader.name}"],
+        remedy=remedy,
+        alternatives=alternatives,
         onset_s=one.phase.at,
         where=line or loader.created,
         subject=Subject("loader", loader.name),
     )
 
 
-def _out(padded: Padded) -> str:
-    return "one" if padded.repeated == 1 else f"{padded.repeated:,}"
+def _cause(padded: Padded) -> str:
+    if padded.repeated > padded.samples:
+        return f"Evaluation counts {padded.samples + padded.repeated:,} samples instead of {padded.samples:,}"
+    return f"Evaluation counts {padded.repeated:,} of {many(padded.samples, 'sample')} twice"
 
 
 def _seen(padded: Padded, one: Evaluated, counted: list[Collective]) -> Iterator[str]:
     total = padded.samples + padded.repeated
-    each = f", {total // padded.ranks:,} for each rank" if total % padded.ranks == 0 else ""
-    yield f"{padded.samples:,} samples, {padded.ranks} ranks: {total:,} are given out{each}"
-    yield f"given out twice: {padded.which}; they make up {percent(padded.repeated / total)} of the result"
+    each = f", {total // padded.ranks:,} for each" if total % padded.ranks == 0 else ""
+    yield f"{many(padded.samples, 'sample')} over {padded.ranks} ranks: padded to {total:,}{each}"
+    yield f"repeated: {padded.which}; {percent(padded.repeated / total)} of the result"
     line = next((place.where for place in counted if is_users(place.where)), None)
     spot = f" at {short(line)}" if line is not None else ""
-    number = one.phase.number_of_pass
-    yield f"after pass {number} over it, {counted[0].operation}{spot} puts the results of all ranks together"
-
-
-def _remedy(main: Process, loader: Loader, padded: Padded, one: Evaluated, counted: list[Collective]) -> Remedy:
+    yield f"after epoch {one.phase.number_of_pass}, {counted[0].operation}{spot} puts the results of all ranks together"
     if padded.accelerate:
-        return Remedy(
-            "Gather predictions and labels with `accelerator.gather_for_metrics((predictions, labels))` in place of "
-            f"`gather` or `reduce`: that takes {many(padded.repeated, 'repeated sample')} out of the last batch."
-        )
-    created = f" ({short(loader.created)})" if is_users(loader.created) else ""
-    text = (
-        f"Let the evaluation loader{created} repeat nothing: `DataLoader(…, sampler=range(rank, len(dataset), "
-        f"{padded.ranks}))`, where rank is torch.distributed.get_rank(). Ranks then have one sample more or less"
-    )
+        yield "accelerate pads because of even_batches=True, the default"
+
+
+def _remedies(main: Process, loader: Loader, padded: Padded, one: Evaluated, counted: list[Collective]) -> list[Remedy]:
+    if padded.accelerate:
+        return [
+            Remedy(
+                "Gather with gather_for_metrics: it takes the repeated samples out of the last batch",
+                code=["predictions, labels = accelerator.gather_for_metrics((predictions, labels))"],
+            )
+        ]
+    created = f" at {short(loader.created)}" if is_users(loader.created) else ""
     inside = len(counted) >= max(one.phase.batches, 2)
-    text += (
-        ", so sum up on each rank first and call all_reduce once, after the loop."
-        if inside
-        else ": no collective may stand inside the loop."
-    )
-    if any(each.kind == "DistributedDataParallel" for each in main.wrapped):
-        text += " For the same reason evaluate with model.module, not with the DistributedDataParallel around it."
-    return Remedy(text)
+    then = "sum up on each rank, and reduce after the loop" if inside else "no collective may be inside the loop"
+    wrapped = any(each.kind == "DistributedDataParallel" for each in main.wrapped)
+    return [
+        Remedy(
+            f"Evaluate without padding{created}; ranks then differ by one sample, so {then}",
+            code=[
+                "rank = torch.distributed.get_rank()",
+                f"loader = DataLoader(dataset, sampler=range(rank, len(dataset), {padded.ranks}){_batches(loader)})",
+                *(["output = model.module(batch)  # not the DDP wrapper, which synchronizes"] if wrapped else []),
+            ],
+        ),
+        Remedy("Gather the prediction of every sample, and remove the repeated ones before counting"),
+    ]
+
+
+def _batches(loader: Loader) -> str:
+    return f", batch_size={loader.batch_size}" if loader.batch_size else ""

@@ -1,24 +1,61 @@
-"""Files are dealt unevenly, so one rank or worker has no more while the others still read.
+"""Files are split unevenly, so one rank or worker runs out of data while the others still read.
 
-## What it looks at
-Lists of paths among the dataset's attributes, and how many each rank has; or one list that all have and that the number
-of ranks, or of workers, does not divide. Then what became of it: how many batches each rank got before its pass came to
-an end, or how often it went through what it has, how many samples each worker brought and when it was through.
-
-## Why it happens
+## It means
 `files[rank::world]` gives some ranks one file more than others, and `files[info.id::info.num_workers]` some workers.
 With many small files that is nothing. With a few large ones it is a whole share: the rank that has less leaves the loop
 while the others wait for it in the next collective, and the worker that has less leaves the others to load alone. In a
-loop that begins anew, the few files are trained on more often than the rest.
+loop that repeats, the few files are trained on more often than the rest.
 
-## What to do
-Make the number of files a multiple of ranks times workers, or divide single samples instead of files. Where ranks must
-go in step, let all of them do as many steps as the shortest share has.
+## Fix
+Make the number of files a multiple of ranks times workers, many and small. Or split samples instead of files:
 
-## How sure it is
-Sure of the lists, and of who was through first. It speaks where both agree: who has fewer files is who had fewer
-samples, or went through them more often. How a common list was divided is concluded from what each brought. One file
-more in many, loops inside of `Join`, and datasets that a sampler divides are left alone.
+```python
+def __iter__(self):  # before: 5 files over 2 ranks, 3 and 2
+    for path in self.files[rank::world]:
+        yield from read(path)
+```
+
+```python
+def __iter__(self):  # after: every rank reads all files, and takes its samples
+    samples = (sample for path in self.files for sample in read(path))
+    yield from itertools.islice(samples, rank, None, world)
+```
+
+Until then, stop all ranks at the shortest:
+
+```python
+steps = torch.tensor(batches_of_this_rank, device=device)  # counted once, before training
+torch.distributed.all_reduce(steps, op=torch.distributed.ReduceOp.MIN)
+for batch in itertools.islice(loader, int(steps)):
+    train_step(batch)
+```
+
+## Check it yourself
+
+```python
+print(rank, len(dataset.files), sum(1 for batch in loader))  # on every rank
+```
+
+## Not this, if
+- ranks have equally many files and still different numbers of batches: [ddp-uneven-batches](ddp-uneven-batches.md)
+- a rank or worker has no shard at all: [wds-empty-rank-hang](wds-empty-rank-hang.md),
+  [workers-without-shards](workers-without-shards.md),
+  [wds-fewer-shards-than-workers](wds-fewer-shards-than-workers.md)
+- Hugging Face datasets split by node: [hf-split-by-node-uneven](hf-split-by-node-uneven.md)
+- a worker ends early although it has as many files: [worker-finished-early](worker-finished-early.md)
+
+## How sure
+Judged from lists of paths among the dataset's attributes, and how many each rank has; or from one list that all have
+and that the number of ranks, or of workers, does not divide. Then from the outcome: how many batches each rank got
+before its epoch ended, or how often it repeated what it has, how many samples each worker yielded and when it ended.
+Certain of the lists, and of which rank or worker ended first. It speaks where both agree: the one with fewer files had
+fewer samples, or repeated them more often. How a common list was split is concluded from what each yielded. One file
+more in many, loops inside of `Join`, and datasets that a sampler splits are left alone.
+
+## Seen in
+- https://github.com/huggingface/datasets/issues/6437: shards of different length give ranks different amounts of data
+- https://github.com/pytorch/pytorch/issues/141069: unequal data of an IterableDataset ends in an NCCL timeout
+- https://github.com/huggingface/datasets/issues/6623: 5 samples over 2 GPUs, one of them has nothing left
 """
 
 from __future__ import annotations
@@ -33,13 +70,14 @@ from ...analysis.shares import Apart, Share, joins, shared_loaders, uneven
 from ...evidence.finding import Certainty, Finding, Remedy, Subject, Symptom
 from ...evidence.loader import Loader
 from ...evidence.process import Process
-from ...wording.text import duration, many, percent, short, who
+from ...wording.settings import settings
+from ...wording.text import duration, many, percent, short
 from ..rule import rule
-from ._file_assignment import Dealt, among_ranks, among_workers
+from ._file_assignment import FileSplit, among_ranks, among_workers
 
 SHARE = 0.2  # of the batches of the rank that has most, by which another has fewer
 ROUNDS = 1.5  # times as often as another: its samples count for so much more in the training
-SECONDS = 3.0  # for which the longest went on: a short trial costs nobody anything
+SECONDS = 3.0  # for which the longest went on: a short trial costs nothing
 
 
 @rule(explains=Symptom.SLOW, certainty=Certainty.CERTAIN, needs=("recording",), outranks=("ddp-uneven-batches",))
@@ -59,9 +97,9 @@ def _of_ranks(case: Case, shares: list[Share], apart: Apart | None) -> Finding |
         few, more = min(shares, key=_had), _ended_apart(shares)
     if not more:
         return None
-    for dealt in among_ranks(shares):
-        if dealt.uneven and all(dealt.counts[few.rank] < dealt.counts[one.rank] for one in more):
-            return _over_ranks(case, few, more, dealt, apart)
+    for split in among_ranks(shares):
+        if split.uneven and all(split.counts[few.rank] < split.counts[one.rank] for one in more):
+            return _over_ranks(case, few, more, split, apart)
     return None
 
 
@@ -70,7 +108,7 @@ def _had(one: Share) -> int:
 
 
 def _ended_apart(shares: list[Share]) -> list[Share]:
-    """Who went on longest, where all went through all they had, each at its own pace, and one had far less."""
+    """The ranks that went on longest, where all used all they had, each at its own pace, and one had far less."""
     last, least = max(shares, key=_had), min(map(_had, shares))
     through = all(one.stand.ended and not one.inside and not one.left for one in shares)
     if not through or waiting(last.loader).looped < SECONDS or least > (1 - SHARE) * _had(last):
@@ -78,17 +116,16 @@ def _ended_apart(shares: list[Share]) -> list[Share]:
     return [one for one in shares if _had(one) == _had(last)]
 
 
-def _over_ranks(case: Case, few: Share, more: list[Share], dealt: Dealt, apart: Apart | None) -> Finding:
+def _over_ranks(case: Case, few: Share, more: list[Share], split: FileSplit, apart: Apart | None) -> Finding:
     rest = listed(one.rank for one in more)
-    own = dealt.counts[few.rank]
-    waits = f"{rest} waited for it in {more[0].stand.spot}" if apart is not None else f"{rest} went on without it"
+    where = more[0].stand.spot.partition(" at ")[0]
+    then = f"{rest} waited in {where}" if apart is not None else f"{rest} went on without it"
     return case.finding(
         few.process,
-        cause=f"The {dealt.files:,} files of {few.loader.name} are dealt unevenly: rank {few.rank} has "
-        f"{own or 'none'}, {rest} {_has(more)} {dealt.counts[more[0].rank]:,}. Rank {few.rank} had no more after "
-        f"{many(few.loader.pass_batches, 'batch')}, and {waits}.",
-        seen=list(_ranks_seen(few, more, dealt, apart)),
-        remedy=_ranks_remedy(few, dealt),
+        cause=f"Files are split unevenly: rank {few.rank} has {_share(split, few.rank)} and ran out; {then}.",
+        seen=[*_ranks_seen(few, more, split, apart), f"loader: {few.loader.name}"],
+        remedy=_written(few, split),
+        alternatives=[_of_samples(few, split), _shortest()],
         rank=few.rank,
         onset_s=few.newest.ended if few.newest is not None else None,
         where=few.loader.created if is_users(few.loader.created) else few.loader.reads_at,
@@ -96,31 +133,37 @@ def _over_ranks(case: Case, few: Share, more: list[Share], dealt: Dealt, apart: 
     )
 
 
+def _share(split: FileSplit, number: int) -> str:
+    """2 of 5; none."""
+    count = split.counts[number]
+    return f"{count:,} of {split.files:,}" if count else "none"
+
+
 def _in_rounds(case: Case, shares: list[Share]) -> Finding | None:
-    """All do as many steps, and who has fewer files goes through them more often."""
+    """All ranks do as many steps, and the one that has fewer files repeats them more often."""
     if any(one.loader.sampling or joins(one) for one in shares):
         return None
-    for dealt in among_ranks(shares):
-        few = min(shares, key=lambda one: dealt.counts.get(one.rank, 0))
-        most = max(shares, key=lambda one: dealt.counts.get(one.rank, 0))
+    for split in among_ranks(shares):
+        few = min(shares, key=lambda one: split.counts.get(one.rank, 0))
+        most = max(shares, key=lambda one: split.counts.get(one.rank, 0))
         often, seldom = few.loader.passes, max(most.loader.passes, 1)
-        if dealt.listed and dealt.least and often > 2 and min(often / seldom, dealt.most / dealt.least) >= ROUNDS:
-            return _over_and_over(case, few, most, dealt)
+        if split.listed and split.least and often > 2 and min(often / seldom, split.most / split.least) >= ROUNDS:
+            return _over_and_over(case, few, most, split)
     return None
 
 
-def _over_and_over(case: Case, few: Share, most: Share, dealt: Dealt) -> Finding:
+def _over_and_over(case: Case, few: Share, most: Share, split: FileSplit) -> Finding:
     name = few.loader.name
     return case.finding(
         few.process,
-        cause=f"The {dealt.files:,} files of {name} are dealt unevenly: rank {few.rank} has {dealt.least:,} and went "
-        f"through them {few.loader.passes:,} times, rank {most.rank} has {dealt.most:,} and went through them "
-        f"{many(most.loader.passes, 'time')}. Its samples count that much more in the training.",
+        cause=f"Files are split unevenly: rank {few.rank} has {_share(split, few.rank)} and repeats them more often.",
         seen=[
-            f"files in self.{dealt.name} on each rank: rank {str(dealt).replace(', ', ', rank ')}",
-            *(f"rank {one.rank}: {many(one.loader.batches, 'batch')}" for one in (few, most)),
+            f"files in self.{split.name}: rank {str(split).replace(', ', ', rank ')}",
+            *(f"rank {one.rank}: {many(one.loader.passes, 'loop')} over its files, {_all(one)}" for one in (few, most)),
+            f"loader: {name}",
         ],
-        remedy=Remedy(f"{_divided(few, dealt)}."),
+        remedy=_written(few, split),
+        alternatives=[_of_samples(few, split)],
         rank=few.rank,
         where=few.loader.created if is_users(few.loader.created) else few.loader.reads_at,
         subject=Subject("loader", name),
@@ -128,44 +171,51 @@ def _over_and_over(case: Case, few: Share, most: Share, dealt: Dealt) -> Finding
     )
 
 
-def _has(more: list[Share]) -> str:
-    return "has" if len(more) == 1 else "have"
+def _all(one: Share) -> str:
+    return f"{many(one.loader.batches, 'batch')} in all"
 
 
-def _ranks_seen(few: Share, more: list[Share], dealt: Dealt, apart: Apart | None) -> Iterator[str]:
-    whose = "on each rank" if dealt.listed else f"(the same {dealt.files:,} on every rank), divided among them"
-    yield f"files in self.{dealt.name} {whose}: rank {str(dealt).replace(', ', ', rank ')}"
-    parts = "; ".join(f"rank {one.rank}: {_batches(one)}" for one in (few, *more)[:8])
-    yield f"batches of pass {few.loader.passes:,}: {parts}"
+def _ranks_seen(few: Share, more: list[Share], split: FileSplit, apart: Apart | None) -> Iterator[str]:
+    whose = "" if split.listed else f" (the same {many(split.files, 'file')} on every rank, split among them)"
+    yield f"files in self.{split.name}{whose}: rank {str(split).replace(', ', ', rank ')}"
+    yield "; ".join(f"rank {one.rank}: {_batches(one)}" for one in (few, *more)[:8])
     if apart is not None:
         yield from told(apart.stands)
 
 
 def _batches(one: Share) -> str:
-    return f"{one.loader.pass_batches:,}, {'and it is in the middle of it' if one.inside else 'and no more'}"
+    batches = many(one.loader.pass_batches, "batch")
+    return f"{batches} of epoch {one.loader.passes:,}, {'and not at its end' if one.inside else 'then no more'}"
 
 
-def _ranks_remedy(few: Share, dealt: Dealt) -> Remedy:
+def _written(few: Share, split: FileSplit) -> Remedy:
+    world, workers = len(split.counts), max(few.loader.num_workers, 1)
+    times = "" if workers == 1 else f" times {workers} workers"
+    return Remedy(f"Write the data as a multiple of {world * workers} files ({world} ranks{times}), many and small")
+
+
+def _of_samples(few: Share, split: FileSplit) -> Remedy:
+    world = len(split.counts)
+    if not few.loader.iterable:
+        return Remedy(
+            "Read all files on every rank, and let a DistributedSampler split the samples",
+            code=["loader = DataLoader(dataset, sampler=DistributedSampler(dataset))"],
+        )
+    place = f" at {short(few.loader.reads_at)}" if is_users(few.loader.reads_at) else ""
     return Remedy(
-        f"{_divided(few, dealt)}. Until then let every rank do as many steps as the shortest share has, "
-        "`for batch in itertools.islice(loader, steps)`, where steps is the least of all, by all_reduce with "
-        "ReduceOp.MIN."
+        f"Read all files on every rank, and split samples in __iter__{place}",
+        code=[f"yield from itertools.islice(samples, rank, None, {world})"],
     )
 
 
-def _divided(few: Share, dealt: Dealt) -> str:
-    world = len(dealt.counts)
-    each = max(few.loader.num_workers, 1)
-    place = f" ({short(few.loader.reads_at)})" if is_users(few.loader.reads_at) else ""
-    workers = "" if each == 1 else f" times {each} workers"
-    divide = (
-        f"divide samples, in __iter__{place}: `itertools.islice(samples, rank, None, {world})`"
-        if few.loader.iterable
-        else "let a DistributedSampler divide the samples"
-    )
-    return (
-        f"Write the data as a multiple of {world * each} files ({world} ranks{workers}), or read all files on every "
-        f"rank and {divide}"
+def _shortest() -> Remedy:
+    return Remedy(
+        "Stop all ranks at the shortest until then: each counts its batches once, before training",
+        code=[
+            "steps = torch.tensor(batches_of_this_rank, device=device)",
+            "torch.distributed.all_reduce(steps, op=torch.distributed.ReduceOp.MIN)",
+            "for batch in itertools.islice(loader, int(steps)):",
+        ],
     )
 
 
@@ -173,9 +223,9 @@ def _of_workers(case: Case, main: Process, loader: Loader) -> Finding | None:
     crew = newest_crew(case, main, loader) if loader.files else None
     if crew is None or not crew.costs:
         return None
-    for dealt in among_workers(crew, _elsewhere(case, crew)):
-        if dealt.uneven:
-            return _over_workers(case, crew, dealt)
+    for split in among_workers(crew, _elsewhere(case, crew)):
+        if split.uneven:
+            return _over_workers(case, crew, split)
     return None
 
 
@@ -190,37 +240,42 @@ def _elsewhere(case: Case, crew: Crew) -> list[Crew]:
     return [one for one in others if one is not None]
 
 
-def _over_workers(case: Case, crew: Crew, dealt: Dealt) -> Finding:
+def _over_workers(case: Case, crew: Crew, split: FileSplit) -> Finding:
     first, last = crew.early[0], crew.last
-    few, more = (dealt.counts[one.worker.worker or 0] for one in (first, last))
-    name = crew.loader.name
+    early, late = first.worker.worker or 0, last.worker.worker or 0
+    alone = duration(crew.ended - crew.early[-1].ended)
+    working = many(len(crew.streams) - len(crew.early), "worker")
     return case.finding(
         first.worker,
-        cause=f"The {dealt.files:,} files of {name} are dealt unevenly to its {len(crew.streams)} workers: "
-        f"{who(first.worker)} has {few or 'none'}, {who(last.worker)} {more:,}. For the last "
-        f"{duration(crew.ended - crew.early[-1].ended)} of {duration(crew.lasted)} the pass ran with "
-        f"{many(len(crew.streams) - len(crew.early), 'worker')}.",
+        cause=f"Files are split unevenly: worker {early} has {_share(split, early)} and ended early; "
+        "the epoch then ran with fewer workers.",
         seen=[
-            f"self.{dealt.name} has {many(dealt.files, 'file')}; divided as the samples are, worker "
-            + str(dealt).replace(", ", ", worker "),
-            f"samples in pass {crew.number}: {crew.totals}",
-            f"the pass took {duration(crew.lasted)}; with shares that end together the same work takes "
-            f"{duration(crew.evenly)}",
+            f"files in self.{split.name}, split as the samples are: worker {str(split).replace(', ', ', worker ')}",
+            f"samples in epoch {crew.number}: {crew.totals}",
+            f"the last {alone} of {duration(crew.lasted)} ran with {working}; worker {late} ended last",
+            f"with even shares the same epoch takes {duration(crew.evenly)}",
+            f"loader: {crew.loader.name}",
         ],
-        remedy=_workers_remedy(crew, dealt),
+        remedy=Remedy(f"Write the data as a multiple of {len(crew.streams)} files, many and small"),
+        alternatives=_workers_others(crew, split),
         onset_s=first.ended,
         where=crew.loader.reads_at if is_users(crew.loader.reads_at) else crew.loader.created,
-        subject=Subject("loader", name),
+        subject=Subject("loader", crew.loader.name),
     )
 
 
-def _workers_remedy(crew: Crew, dealt: Dealt) -> Remedy:
-    workers, own = len(crew.streams), sum(dealt.counts.values())
-    fitting = max((one for one in range(1, workers + 1) if own % one == 0), default=1)
-    place = f" ({short(crew.loader.reads_at)})" if is_users(crew.loader.reads_at) else ""
-    fewer = f" num_workers={fitting} deals them evenly, with fewer workers." if 1 < fitting < workers else ""
-    return Remedy(
-        f"Write the data as a multiple of {workers} files, many and small; or let every worker read all files and "
-        f"divide samples, in __iter__{place}: `itertools.islice(samples, info.id, None, info.num_workers)`. "
-        f"The pass then takes up to {percent(1 - crew.evenly / crew.lasted)} less time.{fewer}"
+def _workers_others(crew: Crew, split: FileSplit) -> list[Remedy]:
+    workers, own = len(crew.streams), sum(split.counts.values())
+    fitting = max((number for number in range(1, workers + 1) if own % number == 0), default=1)
+    place = f" at {short(crew.loader.reads_at)}" if is_users(crew.loader.reads_at) else ""
+    saved = percent(1 - crew.evenly / crew.lasted)
+    samples = Remedy(
+        f"Let every worker read all files, and split samples in __iter__{place}: up to {saved} less time",
+        code=[
+            "info = torch.utils.data.get_worker_info()",
+            "yield from itertools.islice(samples, info.id, None, info.num_workers)",
+        ],
     )
+    even = settings(crew.loader, num_workers=fitting)
+    fewer = Remedy(f"Set {even}: that splits the files evenly, over fewer workers")
+    return [samples, *([fewer] if 1 < fitting < workers else [])]

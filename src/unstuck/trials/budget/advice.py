@@ -1,4 +1,4 @@
-"""What to say beside a prediction: settings that would do, what was assumed, what a larger buffer would cost."""
+"""What to say about a prediction: settings that would fit, what was assumed, what a larger buffer would cost."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from ..memory import Room
 from .predict import FORKED, MAIN, SMALL, Plan, budget, needs_of, plan_of, shipped
 
 MOST = 3  # alternatives: more are no help
-MUCH = 2  # times: so far off is worth a word
-LARGER = 10  # times: as a buffer is often told to be raised
+MUCH = 2  # times: a formula that is so far off is mentioned
+LARGER = 10  # times: people are often advised to enlarge a buffer so much
 
 
 def budget_of(facts: dict[str, Any], loader: Loader, room: Room, **wishes: int | None) -> Budget:
@@ -40,7 +40,7 @@ def advised(
 
 
 def _safer(needs: Needs, plan: Plan, room: Room, loader: Loader | None, now: Budget) -> Iterator[Alternative]:
-    """The least change first; batches are made smaller only where nothing else will do: training depends on them."""
+    """The least change first; batches are made smaller only where nothing else fits: training depends on them."""
     told: set[str] = set()
     for way in (_buffers, _less_ahead, _fewer_workers, _both, _smaller_batches):
         for changed, other, words in way(needs, plan):
@@ -129,10 +129,10 @@ def _assumed(needs: Needs, plan: Plan) -> Iterator[str]:
     if needs.base is None:
         yield f"main process: {size(MAIN)}, as with torch and no model"
     if needs.worker is None and plan.workers:
-        yield f"workers: {size(FORKED)} each by itself, as forked ones often take"
+        yield f"workers: {size(FORKED)} each, as forked ones often take"
     if needs.objects is None and plan.workers:
         yield "dataset copies: none (--dataset-mb N says how much Python objects the dataset holds)"
-    yield from (f"{one.of}: no element came by, so it is not counted" for one in needs.shuffles if one.element is None)
+    yield from (f"{one.of}: no element was seen, so it is not counted" for one in needs.shuffles if one.element is None)
     if plan.pin:
         yield "pinned memory: as torch rounds it with CUDA; without a GPU nothing is pinned"
 
@@ -144,11 +144,11 @@ def _notes(needs: Needs, plan: Plan, found: Budget) -> Iterator[str]:
             yield (
                 f"{one.of} holds {one.elements:,} elements in each of {many(plan.makers * plan.ranks, 'process')}: "
                 f"{size(each)}. {one.elements * LARGER:,} would take {size(each * LARGER)}, and not save one read: "
-                "files are read from beginning to end whatever the buffer. Shuffling the list of files costs nothing."
+                "files are read from beginning to end in any case. Shuffling the list of files costs nothing."
             )
     yield from _formula(needs, plan, found)
     if plan.workers and needs.shuffles == [] and not needs.measured:
-        yield "a shuffle buffer is not in it: --shuffle N --raw-mb M adds N raw samples for every worker"
+        yield "no shuffle buffer is counted: --shuffle N --raw-mb M adds N raw samples for every worker"
 
 
 def _formula(needs: Needs, plan: Plan, found: Budget) -> Iterator[str]:
@@ -158,5 +158,5 @@ def _formula(needs: Needs, plan: Plan, found: Budget) -> Iterator[str]:
     if plan.batched and wrong > MUCH * found.node and wrong > SMALL << 10:
         yield (
             f"workers × prefetch × batch × size, as it is often given, would say {size(wrong)} with the {size(peak)} "
-            f"that a sample takes while it is made. Only what is handed over waits: {size(handed)} each"
+            f"that a sample takes while it is made. Only what is sent queues up: {size(handed)} each"
         )

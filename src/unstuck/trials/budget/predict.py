@@ -1,13 +1,14 @@
 """Memory of a loader before it runs: each part a multiplication of its own, for one rank, then for the node.
 
-What is handed over and waits is one thing, what a worker needs while it makes a batch is another. The formula that
+Batches that are sent and queued are one thing, what a worker needs while it makes a batch is another. The formula that
 multiplies workers × prefetch × batch with what a sample takes while it is made comes out many times too high.
 
-A busy worker grows: with every batch it hands over it takes a little more, until torch cleans up. torch notes every
-tensor that a worker hands over, and drops the notes only when there are more than 128 of them. Each keeps some bytes of
-the tensor where they are, and free memory around them cannot be joined: so the worker takes new. Pictures in batches of
-32, two tensors each: 21 MiB after one batch, 57 after 32, 99 after 64, 105 after 256; with the notes dropped at once,
-28 MiB whatever the number. A worker that ends with its pass has come as far as its share of it.
+A busy worker grows: with every batch it sends it takes a little more, until torch cleans up. torch keeps a record of
+every tensor that a worker sends, and drops the records only when there are more than 128 of them. Each holds some bytes
+of the tensor in place, and free memory around them cannot be joined: so the worker takes new memory. Pictures in
+batches of 32, two tensors each: 21 MiB after one batch, 57 after 32, 99 after 64, 105 after 256; with the records
+dropped at once, 28 MiB whatever the number. A worker that ends with its epoch has grown by the batches of that epoch
+only.
 """
 
 from __future__ import annotations
@@ -143,10 +144,10 @@ def _terms(needs: Needs, plan: Plan) -> Iterator[Term]:
         yield from _waiting(needs, plan)
     else:
         whole = _batch_memory(needs, plan)
-        yield Term("in use", whole, "one batch in the training loop, until the next is there", given)
+        yield Term("in use", whole, "one batch in the training loop, until the next arrives", given)
     made = [*_made(needs, plan), *(_buffer(one, plan) for one in needs.shuffles if one.element)]
     yield from made
-    yield from _holes(needs, plan)
+    yield from _allocator(needs, plan)
     if plan.workers:
         yield from _copies(needs, plan)
         own, told = _worker(needs)
@@ -164,12 +165,14 @@ def _waiting(needs: Needs, plan: Plan) -> Iterator[Term]:
     told = needs.measured
     yield Term("waiting", plan.waiting * plan.batch * tensors, f"{ahead}{size(tensors)}", told, shm=True)
     yield Term("in use", plan.batch * tensors, f"{_batch_of(plan)}{size(tensors)} in the training loop", told, shm=True)
-    yield Term("waiting, no tensors", (plan.waiting + 1) * plan.batch * others, f"{ahead}{size(others)}, and one", told)
+    yield Term(
+        "waiting, no tensors", (plan.waiting + 1) * plan.batch * others, f"{ahead}{size(others)}, plus one", told
+    )
     if plan.pin:
         whole = plan.batch * tensors
         pinned = 1 << max(whole - 1, 1).bit_length()  # torch takes pinned memory in powers of two, and keeps it
         rest = (plan.waiting + 1) * (pinned - whole) + whole
-        yield Term("pinned", rest, f"{plan.waiting + 1} pinned batches are rounded up, one is copied", measured=False)
+        yield Term("pinned", rest, f"{plan.waiting + 1} pinned batches, rounded up, and one copy", measured=False)
 
 
 def _batch_of(plan: Plan) -> str:
@@ -222,8 +225,8 @@ def _buffer(one: Shuffle, plan: Plan) -> Term:
     return Term("shuffle buffer", each * plan.makers, f"{told} in {one.of}", one.looked > 0)
 
 
-def _holes(needs: Needs, plan: Plan) -> Iterator[Term]:
-    """What the allocator leaves between things that come and go, as one busy worker showed it.
+def _allocator(needs: Needs, plan: Plan) -> Iterator[Term]:
+    """What the allocator cannot reuse between things that come and go, as one busy worker showed it.
 
     It does not grow with the batch, but with the number of batches.
     """
@@ -236,15 +239,15 @@ def _holes(needs: Needs, plan: Plan) -> Iterator[Term]:
     batches = batches_of_one(needs, plan.workers, plan.batch)
     beyond = max(grown_after(needs, batches) - held, 0)
     who, seen = many(plan.workers, "worker") if plan.workers else "the main process", needs.grown[-1][0]
-    how = f"{who} × {size(beyond)} that a busy one takes beyond what it holds, after {many(batches, 'batch')}"
+    how = f"{who} × {size(beyond)} more than a busy one holds, after {many(batches, 'batch')}"
     how += f" ({seen} were tried)" if seen < batches else ""
-    yield Term("holes", plan.makers * beyond, f"{how}: the allocator leaves holes", needs.measured)
+    yield Term("allocator", plan.makers * beyond, how, needs.measured)
 
 
 def batches_of_one(needs: Needs, workers: int, batch: int) -> int:
     """Batches after which one of so many workers takes no more: it has ended with its pass, or torch has cleaned up."""
     if not workers:
-        return EARLY  # nothing is handed over
+        return EARLY  # nothing is sent
     most = needs.settles or max((count for count, _ in needs.grown), default=0)
     if needs.lasting or not needs.in_a_pass:
         return most
@@ -272,7 +275,7 @@ def _copies(needs: Needs, plan: Plan) -> Iterator[Term]:
     objects = needs.objects or 0
     if needs.method in ("spawn", "forkserver"):
         whole = objects + needs.arrays
-        how = f"{many(plan.workers, 'worker')} × {size(whole)}: each is sent the whole dataset object"
+        how = f"{many(plan.workers, 'worker')} × {size(whole)}: each gets the whole dataset object"
     else:
         whole, held = objects, f" in {needs.largest!r}" if needs.largest else ""
         how = f"{many(plan.workers, 'worker')} × {size(whole)} of Python objects{held}, copied by reading"

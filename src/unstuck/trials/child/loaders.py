@@ -122,7 +122,7 @@ def _found(thing: Any, name: str, options: dict[str, Any]) -> tuple[Any, str]:
         return inner[0], type(thing).__name__  # webdataset's WebLoader: stages behind a DataLoader
     if isinstance(thing, (Dataset, IterableDataset)) or _like_a_dataset(thing):
         return _of_dataset(thing, options), type(thing).__name__
-    raise Refused(f"{name} gives {_described(thing)}", GIVES)
+    raise Refused(f"{name} returns {_described(thing)}", GIVES)
 
 
 def _of_module(module: Any, name: str) -> Any:
@@ -131,7 +131,7 @@ def _of_module(module: Any, name: str) -> Any:
     loader = module.train_dataloader()
     if isinstance(loader, DataLoader):
         return loader
-    raise Refused(f"train_dataloader() of {name} gives {_described(loader)}", "one DataLoader can be tried at a time")
+    raise Refused(f"train_dataloader() of {name} returns {_described(loader)}", "one DataLoader can be tried at a time")
 
 
 def _like_a_dataset(thing: Any) -> bool:

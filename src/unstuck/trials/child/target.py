@@ -47,7 +47,7 @@ def load(name: str, kwargs: dict[str, Any]) -> object:
         with nothing_is_trained():
             return thing(**kwargs)
     except Trains as found:
-        what = f"{name} trains instead of giving a loader ({found})"
+        what = f"{name} trains instead of returning a loader ({found})"
         raise Refused(what, "name a callable that only makes the DataLoader and returns it") from None
     except Exception as error:
         _refuse_gpu(error, name)
@@ -86,10 +86,10 @@ def _module(where: str) -> ModuleType:
         raise
     except Trains as found:
         what = f"{where} begins to train when it is imported ({found})"
-        raise Refused(what, 'put what trains below `if __name__ == "__main__":`') from None
+        raise Refused(what, 'put what trains under `if __name__ == "__main__":`') from None
     except SystemExit as left:
         what = f"{where} ends the interpreter when it is imported (SystemExit: {left.code})"
-        remedy = 'put what reads arguments and trains below `if __name__ == "__main__":`'
+        remedy = 'put what reads arguments and trains under `if __name__ == "__main__":`'
         raise Refused(what, remedy) from None
     except Exception as error:
         _refuse_gpu(error, where)
@@ -164,7 +164,7 @@ def _check_arguments(thing: Any, name: str, kwargs: dict[str, Any]) -> None:
         if missing:
             example = ", ".join(f'"{one}": …' for one in missing)
             raise Refused(f"{name} needs {', '.join(missing)}", f"give it: --kwargs '{{{example}}}'") from None
-        raise Refused(f"{name} cannot be called so: {error}", f"its signature is {signature}") from None
+        raise Refused(f"{name} cannot be called like this: {error}", f"its signature is {signature}") from None
 
 
 def _refuse_gpu(error: Exception, name: str) -> None:

@@ -49,7 +49,7 @@ class Timed:
         try:
             self._take(look=True)
         except StopIteration:
-            raise RuntimeError("the loader gives no batch") from None
+            raise RuntimeError("the loader yields no batch") from None
         self.start = self._stamps[0] - began
         self.pids = [one.pid for one in getattr(self._batches, "_workers", ())]
 

@@ -20,13 +20,13 @@ from . import environment, limit
 from .ladder import Step, options_of, reason_to_skip
 from .verdicts import rung_of, skipped, with_reason
 
-# What these do with the loader is ours: forms of it that nobody uses, a start and ranks that it may not be meant for.
+# In these the loader is changed: it gets forms that nobody uses, and a start or ranks that it may not be meant for.
 OURS = ("benchmark", "ranks", "spawn")
 STARTS = 12  # times that making the loader took: two passes with a few spawned workers, and some time to load
 
 
 class Listener(Protocol):
-    """Whoever shows how it goes."""
+    """Shows the progress."""
 
     def begins(self, step: Step) -> None: ...
     def goes_on(self, step: Step, seconds: float) -> None: ...
@@ -143,11 +143,11 @@ def _refuse(target: str, outcome: Outcome) -> None:
     if outcome.ended == "itself":
         how = ending(outcome.status) if outcome.status is not None else "ended"
         what = f"the interpreter {how} while it imported {where}"
-        raise UserError(what, f"`python -X faulthandler {where}` shows where; it has to import before it can be tried")
+        raise UserError(what, f"`python -X faulthandler {where}` shows where: it has to be importable to be tried")
     if outcome.ended == "memory":
         raise UserError(f"importing {where} takes more than --memory allows", "give it more, or load data later")
     what = f"{where} is not imported after {duration(outcome.seconds)}"
-    remedy = 'put what trains, downloads or waits below `if __name__ == "__main__":`; --limit S gives it more time'
+    remedy = 'put what trains, downloads or waits under `if __name__ == "__main__":`; --limit S gives it more time'
     raise UserError(what, remedy)
 
 

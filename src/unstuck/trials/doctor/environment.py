@@ -1,6 +1,6 @@
 """The first rung: what the machine and the environment give a loader. It fails only for what is certain to break.
 
-Notes beside it: versions of libraries that are known to be bad for loaders, few, each with the public thread that shows
+Also notes: the few versions of libraries that are known to be bad for loaders, each with the public thread that shows
 it; and what the variables that people set for data loading really do, one true sentence each.
 """
 
@@ -35,16 +35,16 @@ def failing(settings: Settings) -> list[str]:
     found = []
     if settings.descriptors is not None and settings.descriptors < DESCRIPTORS:
         found.append(
-            f"a process may have {settings.descriptors} files open: workers need more (`ulimit -n 4096` before)"
+            f"a process may have {settings.descriptors} files open: workers need more (run `ulimit -n 4096` first)"
         )
     if settings.shm_free is not None and settings.shm_free < SHM:
         found.append(
-            f"/dev/shm has {size(settings.shm_free)} free of {size(settings.shm_size or 0)}: workers hand batches over "
-            "there (a container gets it by --shm-size=8g)"
+            f"/dev/shm has {size(settings.shm_free)} free of {size(settings.shm_size or 0)}: workers send batches "
+            "through it (a container gets more by --shm-size=8g)"
         )
     free = memory_free(settings)
     if free is not None and free < MEMORY:
-        found.append(f"{size(free)} of memory are free: importing torch alone takes {size(200 << 20)}")
+        found.append(f"{size(free)} of memory are free, and importing torch alone takes {size(200 << 20)}")
     return found
 
 
@@ -54,7 +54,7 @@ def summary(settings: Settings) -> str:
         f"{size(settings.shm_free)} free in /dev/shm" if settings.shm_free is not None else "",
         f"{settings.descriptors:,} files" if settings.descriptors is not None else "",
         f"{size(free)} of memory" if free is not None else "",
-        many(settings.processors_allowed, "processor") if settings.processors_allowed else "",
+        many(settings.processors_allowed, "CPU core") if settings.processors_allowed else "",
         settings.start_method,
         f"torch {settings.versions['torch']}" if "torch" in settings.versions else "",
     ]
@@ -99,18 +99,18 @@ OPENCV = (
 KNOWN = (
     Known(
         "mkl", "2023.1.0", "2023.1.1",
-        "where numpy is imported before torch, it binds the process to one processor, and all workers inherit that: "
+        "if numpy is imported before torch, it binds the process to one CPU core, and all workers inherit that: "
         "import torch first, or install another version of mkl",
         "pytorch/pytorch#101188",
     ),
     Known(
         "torch", "2.0.0", "2.0.1",
-        "default_collate and pin_memory became slow for batches with many small objects or bytes; 2.0.1 mends it",
+        "default_collate and pin_memory became slow for batches with many small objects or bytes; 2.0.1 fixes it",
         "pytorch/pytorch#98348, pytorch/pytorch#98349",
     ),
     Known(
         "torch", "1.7.0", "1.8.0",
-        "a loader with pin_memory=True and persistent_workers=True dies at its second pass: leave one of them out",
+        "a loader with pin_memory=True and persistent_workers=True crashes in its second epoch: remove one of them",
         "pytorch/pytorch#48370",
     ),
     *(
@@ -138,62 +138,62 @@ def _numbers(version: str) -> tuple[int, ...]:
 
 def _faulthandler(_: str) -> str:
     return (
-        "prints the Python stack when the main process crashes; not for a worker, where torch replaces the handler "
-        "with its own, which prints one line without a stack: a recorded run keeps the worker's stack"
+        "prints the Python stack when the main process crashes, but not for a worker: there torch replaces the handler "
+        "with its own, which prints one line without a stack. A recorded run keeps the worker's stack"
     )
 
 
 def _blocking(_: str) -> str:
     return (
-        "makes every CUDA kernel launch wait until the kernel is done, so that an error is raised at its own line; it "
-        "slows training down, says nothing about loading, and does nothing without a GPU: not for every day"
+        "makes every CUDA kernel launch wait until the kernel is done, so an error is raised at its own line; it "
+        "slows training down, says nothing about loading, and does nothing without a GPU: use it only to debug"
     )
 
 
 def _sharing(_: str) -> str:
     return (
-        "does nothing: torch does not read it; only torch.multiprocessing.set_sharing_strategy('file_system') in the "
-        "program acts, and that uses /dev/shm as well"
+        "does nothing, torch does not read it: call torch.multiprocessing.set_sharing_strategy('file_system') in the "
+        "program, which uses /dev/shm as well"
     )
 
 
 def _pool(value: str) -> str:
     if value.split(",")[0].strip() == "1":
-        return "one thread for each process: right for workers; a process that loads by itself computes with one, too"
+        return "one thread per process: right for workers; a main process that loads by itself has one, too"
     return (
-        f"{value or 'so many'} threads in every process that loads such a library, workers included (torch keeps its "
-        "own operations in workers to one thread, unless told otherwise)"
+        f"{value or 'so many'} threads in every process that loads such a library, workers included (torch limits its "
+        "own operations in workers to one thread by default)"
     )
 
 
 def _binding(value: str) -> str:
     if value.strip().lower() == "false":
         return "binds nothing"
-    return "binds whoever loads an OpenMP library (import torch is enough) to one processor, and so all its workers"
+    return "binds a process that loads an OpenMP library (import torch is enough) to one CPU core, and all its workers"
 
 
 def _kmp(_: str) -> str:
-    return "binds threads of Intel's OpenMP; torch's usual wheels have GNU's, which does not read it"
+    return "binds threads of Intel's OpenMP; torch's usual wheels have GNU's OpenMP, which does not read it"
 
 
 def _tokenizers(value: str) -> str:
     if value.strip().lower() in ("", "off", "false", "f", "no", "n", "0"):
-        return "tokenizers of Hugging Face compute with one thread: right with several workers"
+        return "Hugging Face tokenizers use one thread: right with several workers"
     return (
-        "tokenizers of Hugging Face compute with threads also in forked workers, which can deadlock where the main "
-        "process has used them before: false is safe"
+        "Hugging Face tokenizers use threads also in forked workers, which can deadlock if the main process has used "
+        "them before: false is safe"
     )
 
 
 def _devices(value: str) -> str:
     if not value.strip() or value.strip().startswith("-"):
         return "hides all GPUs from this process"
-    return f"this process sees the GPUs {value}, counted anew from 0; workers need none of them"
+    return f"this process sees the GPUs {value}, numbered from 0; workers do not need them"
 
 
 def _debug_timing(_: str) -> str:
     return (
-        "is read by your own code or by nobody: neither torch nor unstuck knows it; UNSTUCK_SAMPLE_TIMES=1, or "
+        "does nothing in torch or unstuck; only your own code may read it. UNSTUCK_SAMPLE_TIMES=1, or "
         "`unstuck run --sample-times`, writes a line about every sample"
     )
 

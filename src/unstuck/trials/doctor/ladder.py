@@ -9,7 +9,7 @@ from ...errors import UserError
 from ...evidence.loader import Loader
 
 TRIED_WORKERS = 2  # where the loader is configured with none: would it work with workers?
-SPAWNED_WORKERS = 2  # each imports everything anew: more of them show nothing more
+SPAWNED_WORKERS = 2  # each imports everything again: more of them show nothing more
 MANY = 1_000_000  # batches: the time is the limit
 
 
@@ -26,7 +26,7 @@ class Step(NamedTuple):
 
 # Seconds here are those after which a rung that goes well has seen enough; --limit ends one that does not.
 LADDER = (
-    Step("environment", "limits, processors, variables and versions", ""),
+    Step("environment", "limits, CPU cores, variables and versions", ""),
     Step("construct", "import the target and make its loader", "construct"),
     Step("sample", "one sample, without a DataLoader", "samples", {"samples": 1}, ("construct",)),
     Step(
@@ -39,13 +39,13 @@ LADDER = (
     Step("collate", "one batch through collate_fn", "collate", {}, ("sample", "samples")),
     Step("no-workers", "the loader with num_workers=0", "passes", {"seconds": 4.0}, ("samples", "collate")),
     Step("one-worker", "the loader with 1 worker", "passes", {"seconds": 3.0}, ("no-workers",)),
-    # Rules on how batches are handed over want some of them, however slowly these come.
+    # Rules on how batches are sent need some of them, however slow they are.
     Step("workers", "the loader with its workers", "passes", {"seconds": 5.0, "least": 14}, ("one-worker",)),
-    Step("second-epoch", "a second pass after the first", "passes", {"seconds": 5.0, "passes": 2}, ("workers",)),
-    Step("mid-epoch", "stop in the middle, begin again", "stopping", {}, ("workers",)),
+    Step("second-epoch", "a second epoch after the first", "passes", {"seconds": 5.0, "passes": 2}, ("workers",)),
+    Step("mid-epoch", "stop in mid-epoch, begin again", "stopping", {}, ("workers",)),
     Step("spawn", "workers that are spawned, not forked", "passes", {"seconds": 3.0}, ("no-workers",), quick=False),
     Step("ranks", "2 ranks (gloo) with its sampler", "ranks", {"seconds": 4.0}, ("workers",), quick=False),
-    Step("benchmark", "what the limit of its speed is", "benchmark", {}, ("workers",), quick=False),
+    Step("benchmark", "what limits its speed", "benchmark", {}, ("workers",), quick=False),
 )
 NAMES = tuple(one.name for one in LADDER)
 
@@ -58,7 +58,7 @@ def chosen(only: str | None, skip: str | None, *, quick: bool) -> list[Step]:
     else:
         found = [one for one in LADDER if one.name not in left_out and (one.quick or not quick)]
     if not found:
-        raise UserError("no rung is left to be tried", f"the rungs are {', '.join(NAMES)}")
+        raise UserError("no rung is left to try", f"the rungs are {', '.join(NAMES)}")
     return found
 
 

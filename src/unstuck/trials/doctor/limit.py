@@ -29,7 +29,7 @@ from ...probes.waits import blocked_at
 from ...wording.text import duration, many, percent, size
 from ..attempt import Limits, Outcome
 
-ALONE, AS_IT_IS, MEMORY, NOT_SHIPPED = "0 workers", "as it is", "from memory", "nothing handed over"
+ALONE, AS_IT_IS, MEMORY, NOT_SHIPPED = "0 workers", "as it is", "from memory", "nothing sent"
 LESS = 0.25  # a difference counts from here on, or from the noise of the two together, if that is more
 TOTAL = 0.35  # of the limit of a rung: the rest is for imports, a measurement that takes longer, and judging
 ON_PROCESSOR = 0.7  # of a sample's time
@@ -52,17 +52,17 @@ class Found(NamedTuple):
         rate = f"{in_words(own.rate)} samples/s" if own is not None and own.rate else "no figure"
         words = LIMITS.get(self.limit, "not clear")
         if self.limit == HAND_OVER and own is not None and not own.workers:
-            words = "putting batches together"
+            words = "collating batches"
         return f"{rate}; the limit is {words}"
 
 
 LIMITS = {
     STORAGE: "reading",
     COMPUTING: "computing",
-    HAND_OVER: "handing batches over",
+    HAND_OVER: "sending batches from the workers",
     WORKERS: "the number of workers",
     WAITING: "waiting",
-    BALANCED: "in no one place",
+    BALANCED: "no single part",
 }
 
 
@@ -173,17 +173,17 @@ def limit_of(measured: list[Measured], facts: Differences) -> tuple[str, list[st
     seen += [_against(one, own) for one in (memory, kept) if one is not None]
     apart = faster(kept, own) and (memory is None or not faster(memory, kept)) and faster(kept, memory or own)
     if apart and kept is not None and _collates(kept, own, facts):
-        return COMPUTING, [*seen, f"without workers, where nothing is handed over, {_cost(facts)}: in collate_fn"]
+        return COMPUTING, [*seen, f"without workers, where nothing is sent, {_cost(facts)}: in collate_fn"]
     if apart:
-        return HAND_OVER, [*seen, "most is gained where nothing is handed over: that, and putting batches together"]
+        return HAND_OVER, [*seen, "most is gained where nothing is sent: collating and sending batches is the limit"]
     if memory is not None and not faster(memory, own):
-        return BALANCED, [*seen, "no part of the work, taken away, makes it much faster"]
+        return BALANCED, [*seen, "removing any one part of the work makes little difference"]
     seen.append(_cost(facts))
     return _of_loading(measured, own, facts, seen)
 
 
 def _collates(kept: Measured, own: Measured, facts: Differences) -> bool:
-    """Putting batches together takes as long where nothing is handed over: without workers."""
+    """Collating takes as long where nothing is sent: without workers."""
     collating = facts.seconds - max(kept.workers, 1) / kept.rate
     return collating >= HALF * max(own.workers, 1) / own.rate and facts.computing >= ON_PROCESSOR
 
@@ -191,7 +191,7 @@ def _collates(kept: Measured, own: Measured, facts: Differences) -> bool:
 def _of_loading(measured: list[Measured], own: Measured, facts: Differences, seen: list[str]) -> tuple[str, list[str]]:
     if facts.in_kernel:
         fetched = (
-            f"{percent(facts.system)} of its computing are system calls, and {size(facts.fetched)} come from the disk"
+            f"{percent(facts.system)} of its CPU time is system calls, and {size(facts.fetched)} are read from the disk"
         )
         return STORAGE, [*seen, *_waits(facts), fetched]
     if facts.computing < ON_PROCESSOR:
@@ -200,14 +200,14 @@ def _of_loading(measured: list[Measured], own: Measured, facts: Differences, see
     alone = own.workers <= 1 or one is None or own.rate >= SCALES * own.workers * one.rate
     spare = facts.processors - max(own.workers, 1)
     if alone and spare >= SPARE:
-        more = f"{many(own.workers, 'worker')} compute on {facts.processors:g} processors: more workers would be faster"
+        more = f"{many(own.workers, 'worker')} compute on {facts.processors:g} CPU cores: more workers would be faster"
         return WORKERS, [*seen, more]
     return COMPUTING, seen
 
 
 def _waits(facts: Differences) -> list[str]:
-    most = [f"{percent(part)} {what}" for what, part in facts.waits.items() if what != PROCESSOR][:3]
-    return [f"of {many(facts.looks, 'look')} at it while it loads: {', '.join(most)}"] if most else []
+    most = [f"{percent(part)} blocked in {what}" for what, part in facts.waits.items() if what != PROCESSOR][:3]
+    return [f"{many(facts.looks, 'sample')} of the loading thread: {', '.join(most)}"] if most else []
 
 
 def _against(one: Measured, own: Measured) -> str:
@@ -215,12 +215,12 @@ def _against(one: Measured, own: Measured) -> str:
     ratio = one.rate / own.rate
     if abs(ratio - 1) <= max(noise, 0.05):
         return f"{one.name}: {in_words(one.rate)} samples/s, no difference beyond noise"
-    return f"{one.name}: {in_words(one.rate)} samples/s, {ratio:.3g} times as many"
+    return f"{one.name}: {in_words(one.rate)} samples/s, {ratio:.3g} times as fast"
 
 
 def _cost(facts: Differences) -> str:
     read = f", reads {size(facts.asked)}" if facts.asked >= 16 << 10 else ""
-    return f"a sample takes {duration(facts.seconds)} alone, computes for {duration(facts.cpu)} of it{read}"
+    return f"loaded alone, a sample takes {duration(facts.seconds)}, {duration(facts.cpu)} of it CPU time{read}"
 
 
 def in_words(rate: float) -> str:

@@ -82,9 +82,9 @@ def _measured_enough(step: Step, outcome: Outcome) -> bool:
 
 
 def reason_of(outcome: Outcome, findings: list[Finding], failure: Failure | None, limits: Limits) -> str:
-    """The cause that a rule has found; else what was raised, how it ended, or where it stood."""
+    """The cause that a rule has found; else what was raised, how it ended, or where it was blocked."""
     if outcome.ended == "memory":
-        return f"ended by unstuck at {size(outcome.peak.total)}: it may use {size(limits.memory or 0)} (--memory)"
+        return f"stopped by unstuck at {size(outcome.peak.total)}: {size(limits.memory or 0)} is allowed (--memory)"
     root = root_of(findings)
     if root is not None and (failure is None or root.rule != PLAIN):
         return root.cause
@@ -95,11 +95,11 @@ def reason_of(outcome: Outcome, findings: list[Finding], failure: Failure | None
 
 def _ended(outcome: Outcome, limits: Limits) -> str:
     if outcome.ended == "time":
-        return f"not through after {duration(limits.seconds)} (--limit); {standing(outcome)}"
+        return f"not finished after {duration(limits.seconds)} (--limit); {standing(outcome)}"
     if outcome.ended == "stall":
         return f"no progress for {duration(limits.stall)}: {standing(outcome)}"
     if outcome.status is None:
-        return "it ended and nobody saw how"
+        return "its process ended, its exit code is unknown"
     last = LAST_LINE.findall(outcome.facts.get("traceback", ""))
     return last[-1] if last else f"its process {ending(outcome.status)}"
 
@@ -126,7 +126,7 @@ def standing(outcome: Outcome) -> str:
         )
     doing = [one.doing for one in outcome.report.activities] if outcome.report is not None else []
     batches = sum(facts.get("batches") or [0])
-    return f"{doing[0] if doing else 'nothing is known of it'}; {many(batches, 'batch')} had come"
+    return f"{doing[0] if doing else 'at an unknown place'}; {many(batches, 'batch')} so far"
 
 
 def failure_of(outcome: Outcome) -> Failure | None:
@@ -182,18 +182,18 @@ def _without_ours(text: str, created: Place | None) -> str:
 
 
 def _only_forked(rung: Rung, climbed: Climbed) -> Rung:
-    """The loader is used with fork, and works so: that it could not be spawned is worth a word, not a failure."""
+    """The loader is used with fork, and works that way: that it cannot be spawned is a note, not a failure."""
     forked = [one for one in climbed.rungs if one.name in ("workers", "one-worker") and one.status == PASS]
     tried = any(one.name in ("workers", "one-worker") for one in climbed.rungs)
     rung = msgspec.structs.replace(rung, findings=[]) if tried else rung
     if not forked:
         return rung
-    reason = f"works with {FORKS} only (not on macOS, Windows, or with Python 3.14's default): {rung.reason}"
+    reason = f"works with {FORKS} only (not on macOS, on Windows, or with the default of Python 3.14): {rung.reason}"
     return msgspec.structs.replace(rung, status=SKIP, reason=reason)
 
 
 def _only_alone(rung: Rung, climbed: Climbed) -> Rung:
-    """One that refuses to be read by several ranks may never be meant for them; one that hangs or dies there is not."""
+    """A loader that refuses several ranks may not be meant for them. One that hangs or crashes there is at fault."""
     root = root_of(rung.findings)
     meant = climbed.loader is not None and climbed.loader.sampler == "DistributedSampler"
     if meant or rung.ended != "itself" or (root is not None and root.rule not in REFUSALS):
@@ -204,18 +204,16 @@ def _only_alone(rung: Rung, climbed: Climbed) -> Rung:
 def _nothing_came(step: Step, facts: dict[str, Any], climbed: Climbed) -> str:
     """It raised nothing, and yet there is no data."""
     if step.what == "samples" and not facts.get("samples"):
-        return f"{_dataset(climbed)} gives no sample: it is empty"
+        return f"{_dataset(climbed)} yields no sample: it is empty"
     counts = facts.get("batches", [])
     if step.what == "passes" and counts and not counts[0]:
-        return f"the loader gives no batch{_short_of_one(climbed)}"
+        return f"the loader yields no batch{_short_of_one(climbed)}"
     if step.name == "second-epoch" and len(counts) > 1 and counts[0] and not counts[1]:
-        return (
-            f"the second pass gives no batch, after {many(counts[0], 'batch')} in the first: its data can be read once"
-        )
+        return f"the second epoch yields no batch, the first had {counts[0]:,}: its data can be read only once"
     ranks = facts.get("ranks", [])
     if any(not one["batches"] for one in ranks):
         empty = next(number for number, one in enumerate(ranks) if not one["batches"])
-        return f"rank {empty} gets no batch, the other {max(one['batches'] for one in ranks)}"
+        return f"rank {empty} gets no batch, the other rank {max(one['batches'] for one in ranks)}"
     return ""
 
 
@@ -223,7 +221,7 @@ def _short_of_one(climbed: Climbed) -> str:
     loader = climbed.loader
     if loader is None or not loader.drop_last or not loader.dataset_length or not loader.batch_size:
         return ""
-    return f": its {loader.dataset_length} samples do not fill one of {loader.batch_size}, and drop_last=True drops it"
+    return f": {loader.dataset_length} samples do not fill a batch of {loader.batch_size}, and drop_last=True drops it"
 
 
 def _dataset(climbed: Climbed) -> str:
@@ -245,7 +243,7 @@ def _batch(facts: dict[str, Any]) -> str:
 
 
 def _left(facts: dict[str, Any]) -> str:
-    return f"left in {duration(max(facts.get('left_in') or [0.0]))}, begun again"
+    return f"stopped in {duration(max(facts.get('left_in') or [0.0]))}, begun again"
 
 
 def _loader(facts: dict[str, Any]) -> str:
@@ -268,10 +266,10 @@ def _samples(facts: dict[str, Any]) -> str:
 
 def _passes(step: Step, facts: dict[str, Any], climbed: Climbed) -> str:
     counts, ended = facts["batches"], facts.get("ended", [])
-    whole = " (whole pass)" if ended and all(ended) else ""
+    whole = " (whole epoch)" if ended and all(ended) else ""
     with_workers = f", {many(facts['workers'], 'worker')}" if step.name in ("workers", "spawn") else ""
     if step.name == "workers" and climbed.loader is not None and not climbed.loader.num_workers:
-        with_workers = f", {TRIED_WORKERS} workers tried: it is configured with none"
+        with_workers = f", {TRIED_WORKERS} workers tried: it is configured with 0"
     if len(counts) > 1:
         apart = all(ended) and counts[0] != counts[1]
         note = ": not the same number" if apart else ""
@@ -283,7 +281,7 @@ def _ranks(facts: dict[str, Any]) -> str:
     counts = [one["batches"] for one in facts["ranks"]]
     drawn = {"stream": "a stream"}.get(facts["drawn"], facts["drawn"])
     uneven = all(one["ended"] for one in facts["ranks"]) and len(set(counts)) > 1
-    note = "; uneven: a training would wait for the other" if uneven else ""
+    note = "; uneven: a training would wait at the end of the shorter one" if uneven else ""
     if len({one.get("first") or number for number, one in enumerate(facts["ranks"])}) < len(counts):
-        note += "; both begin with the same batch: share the data out by rank before you train in several"
+        note += "; both begin with the same batch: split the data by rank before you train on several"
     return f"{counts[0]:,} and {counts[1]:,} batches, {drawn}{note}"

@@ -71,7 +71,7 @@ class Conversation:
                 self._take({"failed": reason_of(outcome, findings, found, limits)})
             if self._next is None:
                 return
-        self.ended = f"{MOST_CHILDREN} processes that measured have ended before they were through"
+        self.ended = f"{MOST_CHILDREN} measuring processes ended before they were finished"
 
     def _left(self) -> float:
         return self.seconds if self.began is None else max(self.seconds - (time.monotonic() - self.began), 0.0)
@@ -104,7 +104,7 @@ class Conversation:
         found = measured(self._next, {"took": time.monotonic() - self._asked_at, **answer})
         self._next = _send(self._questions, found)
         if self._next is not None and self._left() < min(found.took, self.seconds / 4):
-            self.ended, self._next = "the time was up before all was tried: --seconds gives it more", None
+            self.ended, self._next = "the time was up before everything was tried: --seconds N gives it more", None
             self._questions.close()
 
     def _ask(self) -> None:

@@ -1,6 +1,6 @@
 """Three settings to choose from, out of those that were measured, each with its reason and the code to paste.
 
-Beside them stands what the usual rule of thumb would have said.
+They come with what the usual rule of thumb would have said.
 """
 
 from __future__ import annotations
@@ -49,12 +49,12 @@ def formula(processors: int, gpus: int) -> tuple[int, str]:
     counted = max(gpus, 1)
     found = min(processors - LEFT_OVER, TWICE * counted * PER_GPU)
     one = "" if gpus else " (as with one GPU; there is none here)"
-    said = f"min({processors} processors − {LEFT_OVER}, {TWICE} × {counted} × {PER_GPU}) = {found}{one}"  # noqa: RUF001
-    return max(found, 0), said if found >= 0 else f"{said}: it has no answer for so few processors"
+    said = f"min({processors} CPU cores − {LEFT_OVER}, {TWICE} × {counted} × {PER_GPU}) = {found}{one}"  # noqa: RUF001
+    return max(found, 0), said if found >= 0 else f"{said}: it has no answer for so few CPU cores"
 
 
 def code_of(made: Made, one: Measured) -> str:
-    """In the words of whoever makes the loader."""
+    """In the words of the library that makes the loader."""
     wanted = settings_of(one)
     if made.of_run is not None and made.of_run.made_by:
         return settings.settings(made.of_run, **wanted)
@@ -62,7 +62,7 @@ def code_of(made: Made, one: Measured) -> str:
 
 
 def debug_code(made: Made) -> str:
-    """Errors with their whole stack, nothing hidden in another process. Prefetching has no effect there."""
+    """Errors with their whole stack, nothing hidden in another process. Prefetching has no effect in it."""
     batch = made.loader.batch_size if made.loader is not None else None
     return _call(made, {"num_workers": 0}, min(batch, DEBUG_BATCH) if batch else None)
 
@@ -98,7 +98,7 @@ def _faster(one: Measured, ordered: Measured | None) -> bool:
 
 
 def _fast(seen: Standings) -> dict[str, tuple[Measured, str]]:
-    """Of the fastest nobody gives anything up; the others give up what is little for what is much."""
+    """The fastest gives up nothing; the others give up a little speed for far fewer workers."""
     found = _worth_having(seen)
     if not found:
         return {}
@@ -139,7 +139,7 @@ def _feeding(seen: Standings, needed: float) -> dict[str, tuple[Measured, str]]:
         if tried and best.rate >= needed:
             best = _with_capacity(min(tried, key=lambda one: (one.starved or 0.0, _cost(one))), full)
         waits = f"; it waits {percent(best.starved)} of the time" if best.starved is not None else ""
-        why = f"the best there is: {percent(best.rate / needed)} of what the training takes{waits}"
+        why = f"the best measured: {percent(best.rate / needed)} of what the training takes{waits}"
         return dict.fromkeys((CAREFUL, BALANCED, FAST), (best, why))
     cheapest = _with_capacity(enough[0], full)
     reserve = min((one for one in full if one.rate >= SPARE * needed), key=_cost, default=best)
@@ -148,7 +148,7 @@ def _feeding(seen: Standings, needed: float) -> dict[str, tuple[Measured, str]]:
     reserve = reserve if _cost(reserve) > _cost(cheapest) else cheapest
     return {
         CAREFUL: (cheapest, f"the cheapest that keeps the training fed: it waits {waits} of the time{margin}"),
-        BALANCED: (reserve, f"loads {_times(reserve.rate / needed)} what the training takes: some in reserve"),
+        BALANCED: (reserve, f"loads {_times(reserve.rate / needed)} what the training takes: with some reserve"),
         FAST: (best, f"the fastest that was measured: {_times(best.rate / needed)} what the training takes"),
     }
 

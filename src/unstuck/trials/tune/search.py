@@ -130,7 +130,7 @@ def ladder(seen: Standings, enough: float | None = None, context: str = "") -> Q
         full = found is not None and seen.full(found)
         workers = workers + max(workers // 2, 1) if full else next((one for one in steps if one > workers), 0)
         if not 0 < workers <= seen.bounds.most:
-            seen.stopped = f"{seen.bounds.most} workers were the most that was tried"
+            seen.stopped = f"{seen.bounds.most} workers were the most that were tried"
             return
 
 

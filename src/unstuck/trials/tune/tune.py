@@ -37,7 +37,7 @@ class Step(NamedTuple):
     """Of the training that has to be fed."""
 
     seconds: float
-    of: str  # who says so
+    of: str  # where the length comes from
     loader: Loader | None = None  # of the recorded run
 
 
@@ -53,7 +53,7 @@ class Wanted(NamedTuple):
 def step_of(folder: Path) -> Step:
     """The time that the loop of a recorded run takes with a batch, of the loader that trains."""
     if not folder.is_dir():
-        raise UserError(f"{folder} is no run folder", "name one of unstuck-runs/, or give --step-ms")
+        raise UserError(f"{folder} is not a run folder", "name one of unstuck-runs/, or give --step-ms")
     loaders = [one for main in Case(gather(folder)).mains for one in main.loaders if one.bodies.count]
     if not loaders:
         raise UserError(f"{folder} has no loop over a loader", "give --step-ms, the milliseconds of a training step")
@@ -135,7 +135,7 @@ def _trial(work: Work, wanted: Wanted, talk: Conversation, memory: tuple[int, st
 
 
 def _rungs(talk: Conversation, work: Work, wishes: dict[str, Any]) -> list[Rung]:
-    """Settings that fail are a result. Only where none works is it a failure: tried once more, in the open."""
+    """Settings that fail are a result. Only where none works is it a failure: that is tried once more, and shown."""
     seen, rungs = talk.seen, []
     alone = seen.of(Setting(0))
     if alone is not None:
@@ -195,7 +195,7 @@ def _safer(proposed: list[Proposal], memory: int) -> list[Alternative]:
 
 
 def _notes(talk: Conversation, made: Made, needed: float | None) -> list[str]:
-    """What was decided beside the number of workers, and why."""
+    """What was decided apart from the number of workers, and why."""
     seen = talk.seen
     best = seen.best()
     if best is None:
@@ -215,7 +215,7 @@ def _fed(seen: Standings, needed: float) -> str:
     reaches = f"the fastest loads {best.rate:,.0f} of the {needed:,.0f} samples/s that it takes"
     if best.rate >= needed:
         return f"no setting keeps this training from waiting, though {reaches}: not evenly enough{waits}"
-    limit = "all processors compute" if seen.full(best) else seen.stopped
+    limit = "all CPU cores are busy" if seen.full(best) else seen.stopped
     return f"no setting keeps this training fed: {reaches} ({limit}){waits}"
 
 
@@ -236,7 +236,7 @@ def _persistent(seen: Standings, made: Made) -> str:
         return ""
     length = made.loader.dataset_length if made.loader is not None else None
     whole = length / best.rate if length else 0.0
-    of = f", {percent(best.start / (whole + best.start))} of a pass of {duration(whole)}" if whole else ""
+    of = f", {percent(best.start / (whole + best.start))} of an epoch of {duration(whole)}" if whole else ""
     return f"persistent_workers=True saves up to {duration(best.start)} at the start of every epoch but the first{of}"
 
 
@@ -254,15 +254,15 @@ def _order(seen: Standings) -> str:
 def _start(talk: Conversation) -> str:
     pickled, best = talk.about.get("pickled") or {}, talk.seen.best()
     if best is not None and best.context:
-        return f"workers work when they are started by {best.context}; with the default they do not"
+        return f"workers work with the {best.context} start method, and not with the default"
     if "failed" in pickled:
         return f"start method: workers can only be forked; the dataset cannot be pickled ({pickled['failed']})"
     sent = pickled.get("bytes", 0)
-    anew = f"each would import torch and be sent {size(sent)}"
-    return f"start method: left as it is. Workers could be spawned as well; {anew}"
+    cost = f"each would import torch and unpickle {size(sent)}"
+    return f"start method: unchanged. Workers could be spawned as well; {cost}"
 
 
 def _pin(made: Made) -> str:
     if made.gpus:
         return "pin_memory=True: there is a GPU; its effect on copies to the GPU was not measured"
-    return "pin_memory was not tried: there is no GPU here. Set it to True where there is one"
+    return "pin_memory was not tried: there is no GPU here. Set it to True on a machine with one"

@@ -125,7 +125,7 @@ class _Archive:
         window = self._window
         if header.padded > min(LONGEST, window.size):
             self._notes.fault(
-                "hostile", f"a name of {header.size:,} bytes is announced at byte {window.offset:,}", at=window.offset
+                "hostile", f"a name of {header.size:,} bytes is declared at byte {window.offset:,}", at=window.offset
             )
             return self._data(header._replace(kind=b"0"))
         if window.need(header.padded) < header.padded:
@@ -137,7 +137,9 @@ class _Archive:
             found = pax(data)
             self._long[b""] = b""  # there is one, whatever it says
             if not found:
-                what = f"the extended header at byte {window.offset:,} is damaged: readers raise, or lose the name"
+                what = (
+                    f"the extended header at byte {window.offset:,} is corrupt: readers raise an error or lose the name"
+                )
                 self._notes.fault("damaged", what, at=window.offset)
             self._long.update(found or {})
         window.skip(header.padded)
@@ -156,9 +158,9 @@ class _Archive:
         """The file ends in the data of a member."""
         if self._behind is None and not self._notes.broken:
             name = shortened(header.name.decode("utf-8", "replace"))
-            what = f"it ends in the data of {name}: {min(have, header.size):,} of {header.size:,} bytes are there"
+            what = f"the file ends inside {name}: {min(have, header.size):,} of {header.size:,} bytes are there"
             if have >= header.size:
-                what = f"it ends right behind the data of {name}"
+                what = f"the file ends right after the data of {name}"
             self._notes.fault("tar-cut-data", what, member=name, sample=self._members.now, at=self._notes.size or None)
         return False
 
@@ -172,10 +174,10 @@ class _Archive:
             return  # the end mark begins: nothing is missing
         at = window.offset
         if self._long:
-            what = f"it ends behind an extended header at byte {at:,}: the member that it speaks of is missing"
+            what = f"the file ends after an extended header at byte {at:,}: the member it describes is missing"
             self._notes.fault("tar-cut-data", what, at=at)
         elif have:
-            what = f"it ends in a header: {have} of {BLOCK} bytes are there; readers take that for the end"
+            what = f"the file ends inside a header ({have} of {BLOCK} bytes): readers take that for the end"
             self._notes.fault("tar-cut-header", what, at=at)
         elif at:
             _no_end(self._notes, at)
@@ -184,7 +186,7 @@ class _Archive:
         """No header where one should stand: the end, or readers take it for the end. Goes on where one stands again."""
         window, start = self._window, self._window.offset
         if self._long and self._behind is None:
-            what = f"the header behind an extended one, at byte {start:,}, is damaged: readers raise there"
+            what = f"the header after an extended one, at byte {start:,}, is corrupt: readers raise an error there"
             self._notes.fault("damaged", what, at=start)
             self._long = {}
         filled = not zero
@@ -209,12 +211,12 @@ class _Archive:
         self._behind = Members(self._notes, self._window)
         if zero:
             size = f"{until - start:,} bytes of " if until is not None and not filled else ""
-            what = f"{size}zeros stand at byte {start:,}, which readers take for the end"
+            what = f"{size}zeros at byte {start:,}: readers take them for the end"
             self._stopped = ("tar-early-end", what, start)
         elif start == 0:
-            self._stopped = ("damaged", "its first header is damaged: readers cannot open it", start)
+            self._stopped = ("damaged", "its first header is corrupt: readers cannot open it", start)
         else:
-            what = f"the header at byte {start:,} is damaged, which readers take for the end"
+            what = f"the header at byte {start:,} is corrupt: readers take it for the end"
             self._stopped = ("tar-bad-header", what, start)
         self._until = until
 
@@ -222,10 +224,12 @@ class _Archive:
         """With zeros, as it should; but not with any number of them."""
         self._notes.facts(tail=end - start)
         if end - start > PADDING:
-            what = f"its last {end - start:,} bytes are zeros, more than any writer puts there: they were never written"
+            what = (
+                f"its last {end - start:,} bytes are zeros, more than any writer pads with: that part was never written"
+            )
             self._notes.fault("zeros", what, at=start, until=end)
         elif not self._members.total:
-            self._notes.fault("no-rows", "it is an archive without any member")
+            self._notes.fault("no-rows", "the archive has no members")
 
     def close(self) -> None:
         self._members.close()
@@ -235,10 +239,10 @@ class _Archive:
         self._behind.end()
         again = self._behind.first != "" and self._behind.first == self._members.now  # the rest of a sample
         lost = self._behind.samples - again
-        behind = f"; {lost:,} samples stand behind it" if lost else "; what stands behind it is no whole sample"
+        behind = f"; {lost:,} samples follow" if lost else "; no whole sample follows"
         self._notes.fault(kind, f"{what}{behind}", at=at, until=self._until, lost=lost or None)
 
 
 def _no_end(notes: Notes, at: int) -> None:
-    what = "nothing marks its end: it was cut between two members, or its writer was never closed"
+    what = "no end mark: it was truncated between two members, or its writer was never closed"
     notes.fault("tar-no-end", what, at=at)

@@ -187,7 +187,7 @@ class Members:
         target, name = _text(header.link), _text(header.name)
         self._look_at_name(name, at)
         if _outside(target):
-            what = f"{shortened(name)} is a link that leads outside, to {shortened(target)}"
+            what = f"{shortened(name)} is a link to outside its folder: {shortened(target)}"
             self._notes.fault("hostile", what, member=name, at=at)
 
     def _look_at_name(self, name: str, at: int) -> None:

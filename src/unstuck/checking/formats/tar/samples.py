@@ -44,7 +44,7 @@ class Samples:
             self.close()
             self._key, self._at = key, at
         elif part in self._parts:
-            what = f"{shortened(key)} has .{shortened(part)} twice, one behind the other"
+            what = f"{shortened(key)} has .{shortened(part)} twice in a row"
             self._notes.fault("tar-duplicate", what, member=name, sample=key, at=at, lost=1)
         if len(self._parts) < PARTS:
             self._parts.append(part)
@@ -138,12 +138,12 @@ class Samples:
     def _again(self, before: _Kind, kind: _Kind) -> None:
         key, here, there = shortened(self._key), shortened(", .".join(kind.parts)), shortened(", .".join(before.parts))
         if set(before.parts) & set(kind.parts):
-            what = f"the key {key} stands here a second time, with .{here}"
+            what = f"the key {key} again, with .{here}"
             self._notes.fault("tar-duplicate", what, sample=self._key, at=self._at, lost=1)
         else:
             self._returned += 1
             if len(self._apart) < KEPT:
-                what = f"{key} stands here with .{here}, and further up with .{there}: readers make two samples of it"
+                what = f"{key} has .{here} here and .{there} further up: read as two samples"
                 self._apart.append((what, self._key, self._at))
 
 

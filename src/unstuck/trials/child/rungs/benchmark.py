@@ -24,7 +24,7 @@ FIRST = 0.5  # of the time: what may be left out, and must come before the main 
 GLANCE = 4  # samples that tell how long one takes
 EACH = 2.0  # seconds for one measurement
 LOOKED = 4.0  # for the one that is looked at: what it waits for is seen twenty times a second
-ALONE, AS_IT_IS, MEMORY, KEPT = "0 workers", "as it is", "from memory", "nothing handed over"
+ALONE, AS_IT_IS, MEMORY, KEPT = "0 workers", "as it is", "from memory", "nothing sent"
 
 
 def run(request: dict[str, Any], facts: Facts) -> None:

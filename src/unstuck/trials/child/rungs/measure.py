@@ -104,7 +104,7 @@ class Measuring:
             _in_child(place, work, self.drawn)
         status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
         if status:
-            raise RuntimeError(f"the process ended by signal {-status}" if status < 0 else f"exit code {status}")
+            raise RuntimeError(f"the process was killed (signal {-status})" if status < 0 else f"exit code {status}")
         with open(place) as file:
             found: dict[str, Any] = json.load(file)
         if self.drawn is not None:

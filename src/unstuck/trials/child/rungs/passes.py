@@ -114,10 +114,10 @@ def stopping(request: dict[str, Any], facts: Facts) -> None:
 def _begun(loader: Any, facts: Facts) -> tuple[int, float]:
     """Two batches of a pass, and when it was left. Its iterator goes when this returns, and its workers with it."""
     count = 0
-    facts.put(during="taking two batches of a pass")
+    facts.put(during="loading two batches of an epoch")
     for _batch in loader:
         count += 1
         if count == 2:
             break
-    facts.put(during="ending a pass in its middle")
+    facts.put(during="stopping in mid-epoch")
     return count, time.monotonic()

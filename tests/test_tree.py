@@ -1,4 +1,4 @@
-"""The annotated tree in the README names what is there, and all of it."""
+"""The annotated tree in docs/architecture.md names what is there, and all of it."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ def paths_in(lines: list[str]) -> list[str]:
 
 @pytest.fixture(scope="module")
 def tree() -> list[str]:
-    lines = tree_lines((ROOT / "README.md").read_text())
-    assert lines, "README.md has no tree: a fenced block that contains src/unstuck/"
+    lines = tree_lines((ROOT / "docs" / "architecture.md").read_text())
+    assert lines, "docs/architecture.md has no tree: a fenced block that contains src/unstuck/"
     return paths_in(lines)
 
 
