@@ -24,7 +24,7 @@ lint: .venv/dev
 	$(RUN) ruff format --check .
 	$(RUN) mypy
 
-capture: .venv/dev  ## run the scenarios and write their evidence and words into tests/rules
+capture: .venv/dev  ## run the scenarios and write their evidence and words into tests/rules/captured
 	.venv/bin/python tests/capture.py $(RULES)
 
 docs: .venv/dev  ## write docs/rules and docs/errors.md from the rules

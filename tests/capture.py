@@ -20,6 +20,7 @@ from typing import Any
 
 import msgspec
 
+from kept import KEPT, OUTCOMES
 from unprepared import reports, started
 from unstuck.analysis.case import Case
 from unstuck.analysis.standstill import mains
@@ -33,7 +34,6 @@ from unstuck.views.terminal import finding_text
 from unstuck.wording.secrets import without_secrets
 
 HERE = Path(__file__).parent
-OUTCOMES = HERE / "rules" / "outcomes.txt"
 WIDTH = 100
 LINE = 160  # characters of a file of evidence: a record that fits stays on one line
 CAREFUL = 2  # steps at most for samples of ranks that failed: tests move a count in one, and ask again what ended it
@@ -53,7 +53,7 @@ def run_anew(names: list[str]) -> None:
     for name in names or sorted(all_rules()):
         for scenario, file in ((scenarios[name], "found"), (scenarios[f"{name}-healthy"], "clear")):
             print(f"{name}: running {scenario.path.name}", flush=True)
-            folder = HERE / "rules" / name
+            folder = KEPT / name
             folder.mkdir(parents=True, exist_ok=True)
             evidence = capture(scenario, live=file == "clear" and "stacks" in all_rules()[name].needs)
             (folder / f"{file}.json").write_text(kept_text(msgspec.to_builtins(evidence)))
@@ -64,7 +64,7 @@ def run_anew(names: list[str]) -> None:
 def rewrite(names: list[str]) -> None:
     """Only the words anew, from evidence that was kept before."""
     for name in names or sorted(all_rules()):
-        folder = HERE / "rules" / name
+        folder = KEPT / name
         evidence = msgspec.json.decode((folder / "found.json").read_bytes(), type=Evidence)
         (folder / "found.txt").write_text(words(name, evidence))
 
@@ -213,7 +213,7 @@ def filled(parts: list[str], room: int) -> list[str]:
 
 def kept() -> list[Path]:
     """All evidence of runs that is kept."""
-    return sorted((HERE / "rules").glob("*/*.json"))
+    return sorted(KEPT.glob("*/*.json"))
 
 
 def outcome(path: Path) -> str:

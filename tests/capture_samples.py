@@ -17,7 +17,8 @@ from pathlib import Path
 
 import msgspec
 
-from capture import HERE, kept_text, replacements, words
+from capture import kept_text, replacements, words
+from kept import KEPT
 from unstuck.demo.scenarios import all_scenarios
 from unstuck.evidence import Evidence
 from unstuck.report import Report
@@ -27,7 +28,7 @@ SETTLED = 6.0  # seconds until the workers have been at it for a while
 
 
 def main() -> None:
-    folder = HERE / "rules" / RULE
+    folder = KEPT / RULE
     for name, file in ((RULE, "sampled"), (f"{RULE}-healthy", "sampled_clear")):
         with tempfile.TemporaryDirectory() as place, lasting(name, Path(place)) as pid:
             evidence = anonymous(sampled(pid), place)

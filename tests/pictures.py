@@ -8,6 +8,7 @@ from pathlib import Path
 import msgspec
 from rich.terminal_theme import MONOKAI
 
+from kept import KEPT
 from unstuck.diagnose import report_on
 from unstuck.evidence import Evidence
 from unstuck.evidence.finding import Finding
@@ -49,7 +50,7 @@ FORMAT = """<svg class="rich-terminal" viewBox="0 0 {width} {height}" xmlns="htt
 
 
 def report(kept: str) -> Report:
-    evidence = msgspec.json.decode((HERE / "rules" / f"{kept}.json").read_bytes(), type=Evidence)
+    evidence = msgspec.json.decode((KEPT / f"{kept}.json").read_bytes(), type=Evidence)
     return _as_a_user_has_it(report_on(evidence))
 
 

@@ -13,13 +13,13 @@ from pathlib import Path
 
 import msgspec
 
+from kept import KEPT
 from unstuck.analysis.case import Case
 from unstuck.evidence import Evidence
 from unstuck.evidence.finding import Finding
 from unstuck.rules.discovery import HEADINGS, THREADS, all_rules, documentation
 from unstuck.rules.engine import judge
 
-KEPT = Path(__file__).parent / "rules"
 MOST_IN_A_CAUSE, MOST_IN_A_FIX = 20, 25  # words
 MOST_NUMBERS = 2
 

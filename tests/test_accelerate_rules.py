@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import msgspec
 import pytest
 
+from kept import evidence_of
 from unstuck.analysis.case import Case
-from unstuck.evidence import Evidence
 from unstuck.evidence.distributed import Span
 from unstuck.rules.discovery import all_rules
 from unstuck.rules.engine import judge_one
 
-HERE = Path(__file__).parent / "rules"
 UNEVEN, NONE = "accelerate-uneven-batch-sampler", "accelerate-batch-sampler-none"
 DISPATCHER, TIMEOUT = "accelerate-rank0-dispatcher", "main-process-first-timeout"
 change = msgspec.structs.replace
 
 
 def evidence(rule):
-    return msgspec.json.decode((HERE / rule / "found.json").read_bytes(), type=Evidence)
+    return evidence_of(rule)
 
 
 def findings(rule, known):

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import msgspec
 import pytest
 
 from capture import LINE, kept, kept_text, laid_out, newest, said, spread, thinned, unlike, without_defaults
+from kept import KEPT
 from unstuck.evidence import Evidence, Host, Run, Sample
 from unstuck.evidence.basics import Timing
 from unstuck.evidence.process import Process
 
 ALLOWED = 4_000_000  # bytes of all kept evidence
-KEPT = Path(__file__).parent / "rules"
 
 
 def test_all_kept_evidence_is_below_four_megabytes():

@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import msgspec
 import pytest
 
+from kept import evidence_of
 from unstuck.analysis.case import Case
 from unstuck.analysis.processors import crowds
 from unstuck.evidence import Evidence
 from unstuck.rules.discovery import all_rules
 from unstuck.rules.engine import judge_one
 
-HERE = Path(__file__).parent / "rules"
-
 
 def evidence(rule: str) -> Evidence:
-    return msgspec.json.decode((HERE / rule / "found.json").read_bytes(), type=Evidence)
+    return evidence_of(rule)
 
 
 def verdict(rule: str, found: Evidence) -> str:

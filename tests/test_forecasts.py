@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import msgspec
 import pytest
 
 from capture import words
+from kept import evidence_of
 from unstuck.analysis.case import Case
 from unstuck.evidence import Evidence, Host, Memory, Sample
 from unstuck.rules.discovery import all_rules
 from unstuck.rules.engine import judge_one
 
-HERE = Path(__file__).parent / "rules"
 MIB = 1 << 20
 
 
 def evidence(rule: str) -> Evidence:
-    return msgspec.json.decode((HERE / rule / "found.json").read_bytes(), type=Evidence)
+    return evidence_of(rule)
 
 
 def said(rule: str, found: Evidence) -> str:

@@ -6,22 +6,20 @@ import subprocess
 import sys
 import time
 from contextlib import contextmanager
-from pathlib import Path
 
 import msgspec
 import pytest
 
+from kept import evidence_of
 from pythons import python
 from stuck import wait_for
 from unstuck.analysis.case import Case
 from unstuck.analysis.endless_loops import begun_again, goes_round, lines, only_computes
-from unstuck.evidence import Evidence
 from unstuck.probes import kernel, rounds
 from unstuck.probes.look import look
 from unstuck.rules.discovery import all_rules
 from unstuck.rules.engine import judge_one
 
-KEPT = Path(__file__).parent / "rules"
 READING = """
 import sys, threading
 kept = []
@@ -128,7 +126,7 @@ def test_the_thread_that_keeps_the_gil_is_seen_in_every_python(version, keeps):
 
 
 def kept(rule):
-    return msgspec.json.decode((KEPT / rule / "found.json").read_bytes(), type=Evidence)
+    return evidence_of(rule)
 
 
 def changed(evidence, **fields):

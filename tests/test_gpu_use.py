@@ -4,11 +4,10 @@ none of it comes from a machine with a GPU.
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import msgspec
 import pytest
 
+from kept import evidence_of
 from unstuck.analysis.case import Case
 from unstuck.analysis.gpu import gpu_use
 from unstuck.evidence import Evidence, Host, Run, Sample
@@ -21,7 +20,6 @@ from unstuck.reporting.bottleneck import bottleneck
 from unstuck.rules.discovery import all_rules
 from unstuck.rules.engine import judge_one
 
-HERE = Path(__file__).parent / "rules"
 STEPS, LOOP, PID, GIB = 100, 100.0, 10, 1 << 30
 
 
@@ -112,7 +110,7 @@ def test_a_training_on_the_cpu_does_not_care_about_gpus() -> None:
 
 @pytest.mark.parametrize("rule", ["dataloader-bound", "hf-indices-mapping", "workers-without-shards"])
 def test_rules_that_a_busy_gpu_refutes_say_where_it_is_not_known(rule: str) -> None:
-    evidence = msgspec.json.decode((HERE / rule / "found.json").read_bytes(), type=Evidence)
+    evidence = evidence_of(rule)
 
     def on(gpus: list[Gpu]) -> list[str]:
         replace = msgspec.structs.replace

@@ -110,11 +110,12 @@ def said_of(capsys, *words):
 def test_what_is_no_plain_file_is_left_out_and_told_and_the_rest_is_judged(spoil, capsys, place, kind):
     run, path = spoil(place, kind)
 
-    code, out, _ = said_of(capsys, "why", run)
+    code, _, _ = said_of(capsys, "why", run)
 
     assert code == 1
-    assert "worker-python-exception" in out  # a worker's own recording has it
-    told = [one for one in diagnose(run).notes if str(path) in one]
+    report = diagnose(run)
+    assert "worker-python-exception" in {finding.rule for finding in report.findings}  # a worker's own recording has it
+    told = [note for note in report.notes if str(path) in note]
     assert len(told) == 1
     assert "left out" in told[0]
 

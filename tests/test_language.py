@@ -19,9 +19,9 @@ import pytest
 from rich.cells import cell_len
 from rich.console import Console
 
+from kept import report_of
 from unstuck.cli.main import COMMANDS, Parser, main
-from unstuck.diagnose import report_on
-from unstuck.evidence import Evidence, Run
+from unstuck.evidence import Run
 from unstuck.evidence.finding import Certainty, Symptom
 from unstuck.logs.files import Settings
 from unstuck.logs.folder import LogFolder
@@ -182,7 +182,7 @@ def speaks(monkeypatch):
 
 
 def report(rule="worker-python-exception", file="found"):
-    return report_on(msgspec.json.decode((HERE / "rules" / rule / f"{file}.json").read_bytes(), type=Evidence))
+    return report_of(rule, file)
 
 
 def shown(given, *, verbose=False):

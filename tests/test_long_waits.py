@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import msgspec
 import numpy as np
 import pytest
 
+from kept import KEPT
 from unstuck.analysis.case import Case
 from unstuck.evidence import Evidence
 from unstuck.evidence.loader import Loader
@@ -115,7 +114,7 @@ def test_waits_that_do_not_stand_out(waits):
 
 
 def evidence(rule: str) -> Evidence:
-    file = Path(__file__).parent / "rules" / rule / "found.json"
+    file = KEPT / rule / "found.json"
     return msgspec.json.decode(file.read_bytes(), type=Evidence)
 
 

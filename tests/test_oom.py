@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from itertools import pairwise
-from pathlib import Path
 
 import msgspec
 import pytest
 
+from kept import evidence_of
 from unstuck.analysis.memory import Needs, kills_at, kills_at_the_end
 from unstuck.diagnose import report_on
 from unstuck.evidence import Evidence, Sample
 from unstuck.probes.run_history import KEPT, _thinned
 
-HERE = Path(__file__).parent / "rules"
 OWN, ABOVE = "/sys/fs/cgroup/kubepods/pod1", "/sys/fs/cgroup/kubepods"
 GIB = 1 << 30
 KILLED = {"worker": "worker-killed", "main": "main-oom-killed"}  # evidence with a SIGKILL of each
@@ -21,7 +20,7 @@ replace = msgspec.structs.replace
 
 
 def evidence(rule: str) -> Evidence:
-    return msgspec.json.decode((HERE / rule / "found.json").read_bytes(), type=Evidence)
+    return evidence_of(rule)
 
 
 def counted(found: Evidence, moved: dict[str, float], groups: tuple[str, ...] = (OWN, ABOVE), **memory) -> Evidence:
@@ -158,7 +157,7 @@ def outcome(found: Evidence) -> tuple[str, list[str], dict[str, str | None]]:
 
 
 def kept(rule: str, name: str) -> Evidence:
-    return msgspec.json.decode((HERE / rule / f"{name}.json").read_bytes(), type=Evidence)
+    return evidence_of(rule, name)
 
 
 @pytest.mark.parametrize(

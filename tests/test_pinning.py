@@ -6,11 +6,11 @@ import os
 import subprocess
 import sys
 import time
-from pathlib import Path
 
 import msgspec
 import pytest
 
+from kept import evidence_of
 from unstuck.analysis.case import Case
 from unstuck.evidence import Evidence
 from unstuck.probes import cgroups, machine
@@ -18,13 +18,12 @@ from unstuck.rules.discovery import all_rules
 from unstuck.rules.engine import judge_one
 from unstuck.wording.text import in_words, numbers
 
-HERE = Path(__file__).parent / "rules"
 PINNED, ALONE = "cpu-affinity-collapsed", "omp1-by-torchrun"
 replace = msgspec.structs.replace
 
 
 def evidence(rule: str) -> Evidence:
-    return msgspec.json.decode((HERE / rule / "found.json").read_bytes(), type=Evidence)
+    return evidence_of(rule)
 
 
 def verdict(rule: str, found: Evidence) -> str:

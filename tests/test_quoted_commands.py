@@ -14,6 +14,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from kept import KEPT
 from unstuck import rules
 from unstuck.analysis.case import Case
 from unstuck.evidence import Evidence
@@ -21,7 +22,7 @@ from unstuck.evidence.finding import Finding
 from unstuck.rules.discovery import all_rules
 from unstuck.wording.printable import printable, quoted
 
-KEPT = sorted((Path(__file__).parent / "rules").glob("*/found.json"))
+FOUND = sorted(KEPT.glob("*/found.json"))
 HOSTILE = ";touch${IFS}PWNED;#' $(touch PWNED) `touch PWNED`\"&|x "
 PARTS = ("touch${IFS}PWNED", "$(touch PWNED)", "`touch PWNED`")
 PATH = re.compile(
@@ -68,7 +69,7 @@ def judged(path: Path) -> list[Finding]:
     return list(all_rules()[path.parent.name].check(Case(evidence)))
 
 
-@pytest.mark.parametrize("path", KEPT, ids=lambda path: path.parent.name)
+@pytest.mark.parametrize("path", FOUND, ids=lambda path: path.parent.name)
 def test_a_hostile_name_is_one_word_of_every_command(path: Path, tmp_path: Path) -> None:
     for finding in judged(path):
         for command in finding.remedy.commands:
@@ -99,7 +100,7 @@ def test_a_command_that_is_not_quoted_would_be_noticed(tmp_path: Path) -> None:
 
 def test_hostile_names_reach_the_commands_of_many_rules() -> None:
     with_names = {
-        path.parent.name for path in KEPT for it in judged(path) if any("PWNED" in c for c in it.remedy.commands)
+        path.parent.name for path in FOUND for it in judged(path) if any("PWNED" in c for c in it.remedy.commands)
     }
     assert len(with_names) >= 20, sorted(with_names)
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from itertools import combinations
-from pathlib import Path
 
 import msgspec
 import pytest
 
-from capture import OUTCOMES, kept, outcome, words
+from capture import kept, outcome, words
+from kept import KEPT, OUTCOMES, evidence_of
 from unstuck.analysis.case import Case
 from unstuck.analysis.loading import lasted
 from unstuck.diagnose import report_on
@@ -18,12 +18,11 @@ from unstuck.evidence.finding import Symptom
 from unstuck.rules.discovery import HEADINGS, THREADS, all_rules, documentation
 from unstuck.rules.engine import is_above, judge, judge_one
 
-HERE = Path(__file__).parent / "rules"
 RULES = sorted(all_rules())
 
 
 def evidence(rule: str, file: str) -> Evidence:
-    return msgspec.json.decode((HERE / rule / f"{file}.json").read_bytes(), type=Evidence)
+    return evidence_of(rule, file)
 
 
 @pytest.mark.parametrize("rule", RULES)
@@ -42,7 +41,7 @@ def test_the_whole_outcome_of_a_kept_case_is_this(path):
 
 @pytest.mark.parametrize("rule", RULES)
 def test_a_rule_says_exactly_these_words(rule):
-    assert words(rule, evidence(rule, "found")) == (HERE / rule / "found.txt").read_text()
+    assert words(rule, evidence(rule, "found")) == (KEPT / rule / "found.txt").read_text()
 
 
 @pytest.mark.parametrize("rule", RULES)

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import msgspec
 import pytest
 
+from kept import evidence_of
 from unstuck.analysis.case import Case
 from unstuck.analysis.failures import raised_at, ran_out, spent_on
 from unstuck.analysis.torch_errors import is_out_of_memory, shortage
@@ -19,7 +18,6 @@ from unstuck.rules.discovery import all_rules
 from unstuck.rules.engine import judge_one
 
 GIB = 1 << 30
-RULES = Path(__file__).parent / "rules"
 LOOP = Place("/project/train.py", 12, "train")
 TORCH = Place("/env/lib/python3/site-packages/torch/utils/data/dataloader.py", 725, "__next__")
 NEW = (
@@ -193,7 +191,7 @@ def test_a_main_process_that_leaks_files_of_its_own_is_no_dataset() -> None:
 
 
 def test_a_worker_that_was_killed_explains_more_than_the_thread_that_died_of_it() -> None:
-    evidence = msgspec.json.decode((RULES / "pin-memory-thread-died" / "found.json").read_bytes(), type=Evidence)
+    evidence = evidence_of("pin-memory-thread-died")
     main, worker = evidence.recording
     seen = {"pid": worker.pid, "status": -9, "at": main.failures[0].at - 0.1, "how": "reaped", "by": main.pid}
     killed = msgspec.structs.replace(evidence, exits=[msgspec.convert(seen, type(evidence.exits[0]))])

@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import msgspec
 
+from kept import KEPT
 from unstuck.diagnose import report_on
 from unstuck.evidence import Evidence, Host
 from unstuck.evidence.basics import Place
 
 # Torch 2.2 on Python 3.10, where both workers were killed by SIGBUS and no look met the full moment.
-KEPT = Path(__file__).parent / "rules" / "shm-exhausted" / "killed-by-sigbus.json"
+SIGBUS = KEPT / "shm-exhausted" / "killed-by-sigbus.json"
 GIB = 1 << 30
 replace = msgspec.structs.replace
 
 
 def kept() -> Evidence:
-    return msgspec.json.decode(KEPT.read_bytes(), type=Evidence)
+    return msgspec.json.decode(SIGBUS.read_bytes(), type=Evidence)
 
 
 def outcome(evidence: Evidence) -> dict[str, str]:
@@ -46,7 +45,7 @@ def test_a_look_that_met_it_full_makes_it_certain():
 
 def remedies(total: int, machine: int, limit: int | None = None, scheduler: str = "") -> list[str]:
     """On a machine with so much memory, where /dev/shm is that large."""
-    evidence = msgspec.json.decode((KEPT.parent / "found.json").read_bytes(), type=Evidence)
+    evidence = msgspec.json.decode((SIGBUS.parent / "found.json").read_bytes(), type=Evidence)
     hosts = [
         replace(host, samples=[replace(one, total=machine, limit=limit, used=0) for one in host.samples])
         for host in evidence.host or ()
@@ -100,7 +99,7 @@ def test_a_sigbus_in_the_users_own_line_is_a_crash_of_native_code():
 
 
 def test_a_sigbus_beside_a_worker_that_was_refused_space_is_no_second_cause():
-    whole = msgspec.json.decode((KEPT.parent / "found.json").read_bytes(), type=Evidence)
+    whole = msgspec.json.decode((SIGBUS.parent / "found.json").read_bytes(), type=Evidence)
     refused = next(it for one in whole.recording for it in one.failures if "No space left" in it.message)
     last = max((one for one in kept().exits if one.status == -7), key=lambda one: one.at)  # torch names the first
     (victim,) = [one for one in kept().recording if one.pid == last.pid]

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import msgspec
 import pytest
 
+from kept import KEPT
 from unstuck.analysis.case import Case
 from unstuck.evidence import Evidence
 from unstuck.evidence.frameworks import Callback, Framework
@@ -15,7 +14,7 @@ from unstuck.evidence.process import Process
 from unstuck.rules.discovery import all_rules
 from unstuck.wording.settings import framework_of, in_words, in_words_of, once, settings, trainer_of
 
-KEPT = Path(__file__).parent / "rules" / "dataloader-bound" / "found.json"
+SLOW = KEPT / "dataloader-bound" / "found.json"
 MAKERS = {
     "": "num_workers=8",
     "TrainingArguments": "TrainingArguments(dataloader_num_workers=8)",
@@ -69,7 +68,7 @@ def test_the_trainer_is_named_with_what_it_was_asked_for():
 
 @pytest.mark.parametrize("maker", MAKERS)
 def test_a_loader_that_does_not_keep_up_is_mended_in_its_makers_words(maker):
-    evidence = msgspec.json.decode(KEPT.read_bytes(), type=Evidence)
+    evidence = msgspec.json.decode(SLOW.read_bytes(), type=Evidence)
     (finding,) = all_rules()["dataloader-bound"].check(Case(_made_by(evidence, maker)))
 
     assert f"Set {MAKERS[maker].partition('=')[0]}=" in finding.remedy.text
@@ -86,4 +85,4 @@ def _made_by(evidence: Evidence, maker: str) -> Evidence:
 
 
 def test_a_run_without_a_framework_names_none():
-    assert trainer_of(msgspec.json.decode(KEPT.read_bytes(), type=Evidence)) == ""
+    assert trainer_of(msgspec.json.decode(SLOW.read_bytes(), type=Evidence)) == ""

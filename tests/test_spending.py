@@ -16,6 +16,7 @@ import pytest
 
 from capture import words
 from capture_samples import RULE, lasting, started
+from kept import KEPT
 from unstuck.analysis.case import Case
 from unstuck.analysis.stacks import COMPILING, TRAINING, doing
 from unstuck.analysis.time_use import spending
@@ -30,7 +31,7 @@ from unstuck.rules.engine import judge_one
 from unstuck.views.console import console_for
 from unstuck.views.terminal import show
 
-HERE = Path(__file__).parent / "rules" / RULE
+HERE = KEPT / RULE
 LINE = 16  # of scenarios/dataloader_bound.py as it was captured, where its samples are made
 
 TRAIN = """

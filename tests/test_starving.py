@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import msgspec
 import pytest
 
+from kept import evidence_of
 from unstuck.analysis.case import Case
 from unstuck.analysis.cpu_contention import fair_waiting, others, spent
 from unstuck.evidence import Evidence, Host, Memory, Run, Sample
@@ -17,7 +16,6 @@ from unstuck.reporting.bottleneck import bottleneck
 from unstuck.rules.discovery import all_rules
 from unstuck.rules.engine import judge_one
 
-HERE = Path(__file__).parent / "rules"
 MAIN, CORES, BEGAN, EVERY = 10, 2, 4.0, 2.0
 AT = Place("/project/train.py", 12, "main")
 
@@ -280,7 +278,7 @@ def test_workers_that_wait_while_they_start_are_slow_to_start():
 
 @pytest.mark.parametrize("rule", ["too-many-workers", "cpu-oversubscription", "dataloader-bound"])
 def test_what_a_run_does_to_itself_is_still_found(rule):
-    found = msgspec.json.decode((HERE / rule / "found.json").read_bytes(), type=Evidence)
+    found = evidence_of(rule)
 
     assert verdict(rule, found) == "found"
 

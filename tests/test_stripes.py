@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import msgspec
 import pytest
 
 from capture import words
+from kept import KEPT
 from unstuck.analysis.loading import stripes
 from unstuck.evidence import Evidence
 from unstuck.evidence.loader import Loader
 
-HERE = Path(__file__).parent / "rules" / "dataloader-bound"
+HERE = KEPT / "dataloader-bound"
 
 
 def striped() -> Evidence:

@@ -11,9 +11,9 @@ from pathlib import Path
 import msgspec
 from rich.console import Console
 
+from kept import evidence_of
 from unstuck.analysis.case import Case
 from unstuck.diagnose import report_on
-from unstuck.evidence import Evidence
 from unstuck.evidence.basics import Timing
 from unstuck.views.as_json import render
 from unstuck.views.terminal import show
@@ -22,7 +22,7 @@ HERE = Path(__file__).parent
 
 
 def report(rule="worker-python-exception", file="found"):
-    return report_on(msgspec.json.decode((HERE / "rules" / rule / f"{file}.json").read_bytes(), type=Evidence))
+    return report_on(evidence_of(rule, file))
 
 
 def shown(given, width=110):

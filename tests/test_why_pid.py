@@ -160,7 +160,7 @@ def test_where_no_training_runs_the_list_says_so(tmp_path):
     )
 
     assert (said.returncode, said.stderr) == (0, "")
-    assert said.stdout.startswith("No PyTorch training is to be seen on this machine")
+    assert said.stdout.startswith("No PyTorch training is visible on this machine")
     assert json.loads(listed.stdout)["trainings"] == []
 
 

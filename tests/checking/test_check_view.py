@@ -138,11 +138,11 @@ def test_what_was_not_looked_at_is_said():
     asked = Asked([SHARDS], sample=0.05)
 
     assert shown(data(files, asked=asked, stopped="it was interrupted"), state="unknown")[1:] == [
-        "  stopped      it was interrupted: what was not read until then is unknown; --resume goes on",
+        "  stopped      it was interrupted: what was not read before is unknown; --resume continues",
         "  not read     3 files, such as /data/0.parquet: needs pyarrow",
         "  no data      /data/README.md: no data format that is known",
-        "  unknown      --sample 5 % read 1 file whole, and only the ends of 19: what is between is unknown",
-        "  not decoded  images, JSON and arrays in samples: --decode does",
+        "  unknown      --sample 5 % read 1 file completely, and only the ends of 19: what is between is unknown",
+        "  not decoded  images, JSON and arrays in samples; --decode decodes them",
     ]
 
 

@@ -5,23 +5,21 @@ from __future__ import annotations
 import io
 import json
 import random
-from pathlib import Path
 
 import msgspec
 import pytest
 import spoiling
 from made_up import a_run
 
+from kept import evidence_of
 from unstuck.cli.why import _judge_again
 from unstuck.diagnose import diagnose, report_on
 from unstuck.errors import UserError
-from unstuck.evidence import Evidence
 from unstuck.views.as_json import render
 from unstuck.views.console import console_for
 from unstuck.views.terminal import STAGES, START, show
 
 SEEDS, EACH = 8, 256  # 2,048
-KEPT = Path(__file__).parents[1] / "rules"
 RULES = ("ddp-uneven-batches", "worker-blocked-io", "rendezvous-peer-missing", "dataloader-bound", "restart-loop")
 
 
@@ -30,7 +28,7 @@ def reports(tmp_path_factory):
     """One of a made-up run, and of real ones that were kept."""
     found = [msgspec.json.encode(diagnose(a_run(tmp_path_factory.mktemp("made") / "run")))]
     for rule in RULES:
-        evidence = msgspec.json.decode((KEPT / rule / "found.json").read_bytes(), type=Evidence)
+        evidence = evidence_of(rule)
         found.append(msgspec.json.encode(report_on(evidence)))
     return found
 

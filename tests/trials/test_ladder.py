@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from kept import KEPT
 from unstuck import trials
 from unstuck.analysis.case import Case
 from unstuck.errors import UserError
@@ -221,7 +222,7 @@ def test_a_traceback_is_shown_without_calls_of_ours():
 @pytest.mark.parametrize(("step", "verdict"), [(60.0, "clear"), (0.01, "found"), (None, "found")])
 @pytest.mark.parametrize("rule", ["heavy-transform", "slow-storage"])
 def test_with_a_training_step_slow_is_what_cannot_feed_it(rule, step, verdict):
-    kept = Path(__file__).parents[1] / "rules" / rule / "found.json"
+    kept = KEPT / rule / "found.json"
     evidence = msgspec.json.decode(kept.read_bytes(), type=Evidence)
     facts = msgspec.structs.replace(evidence.trial.differences, step=step)
     trial = msgspec.structs.replace(evidence.trial, differences=facts)

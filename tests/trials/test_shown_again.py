@@ -7,11 +7,10 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from kept import evidence_of
 from unstuck.cli.main import FOUND, main
 from unstuck.diagnose import report_on
-from unstuck.evidence import Evidence
 
-KEPT = Path(__file__).parents[1] / "rules"
 SHOWN = {
     "works-without-workers": ["Test Summary", "← here", "works without workers and crashes with 1"],
     "memory-budget-exceeded": ["unstuck budget · impossible", "the largest", "memory-budget-exceeded"],
@@ -22,7 +21,7 @@ SHOWN = {
 def test_the_folder_of_trials_is_judged_and_shown_as_its_command_did(
     rule: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    evidence = msgspec.json.decode((KEPT / rule / "found.json").read_bytes(), type=Evidence)
+    evidence = evidence_of(rule)
     (tmp_path / "report.json").write_bytes(msgspec.json.encode(report_on(evidence)))
 
     code = main(["why", str(tmp_path)])

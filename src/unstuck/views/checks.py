@@ -126,7 +126,7 @@ def _speed(one: Speed) -> str:
 
 def _unlooked(data: Data) -> Iterator[tuple[str, str]]:
     if data.stopped:
-        yield "stopped", f"{data.stopped}: {word('what was not read before is unknown; --resume continues')}"
+        yield "stopped", f"{word(data.stopped)}: {word('what was not read before is unknown; --resume continues')}"
     yield from (("not read", text) for text in _by_reason([(one.unread, one.path) for one in data.files if one.unread]))
     yield from (("no data", text) for text in _by_reason([(one.other, one.path) for one in data.files if one.other]))
     if data.asked.sample is not None:
