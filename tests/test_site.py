@@ -9,9 +9,11 @@ import shutil
 import subprocess
 import sys
 import threading
+import urllib.parse
 from pathlib import Path
 
 import pytest
+from playwright.sync_api import sync_playwright
 
 ROOT = Path(__file__).parents[1]
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
@@ -48,20 +50,38 @@ class _Silent(http.server.SimpleHTTPRequestHandler):
         pass
 
 
-@pytest.mark.skipif(CHROMIUM is None, reason="no chromium here")
-def test_a_search_in_the_browser_finds_an_error_text(site, tmp_path):
+@pytest.fixture(scope="module")
+def found(site):
+    """The pages that a search in a real browser finds, in their order."""
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(_Silent, directory=str(site)))
     threading.Thread(target=server.serve_forever, daemon=True).start()
-    try:
-        address = f"http://127.0.0.1:{server.server_port}/index.html?q=unable+to+allocate+shared+memory"
-        command = [
-            CHROMIUM, "--headless=new", "--no-sandbox", "--disable-gpu", f"--user-data-dir={tmp_path}",
-            "--virtual-time-budget=20000", "--dump-dom", address,
-        ]  # fmt: skip
-        page = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=False).stdout
-    finally:
-        server.shutdown()
-        server.server_close()
+    with sync_playwright() as browsers:
+        browser = browsers.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
 
-    results = page.partition("md-search-result__list")[2]
-    assert "rules/shm-exhausted.html" in results
+        def look_for(text):
+            page = browser.new_page()
+            page.goto(f"http://127.0.0.1:{server.server_port}/index.html?q={urllib.parse.quote(text)}")
+            links = page.locator(".md-search-result__list a.md-search-result__link")
+            links.first.wait_for(state="attached", timeout=PATIENCE * 1000)
+            names = [urllib.parse.urlsplit(link.get_attribute("href")).path.lstrip("/") for link in links.all()]
+            page.close()
+            return list(dict.fromkeys(names))
+
+        yield look_for
+        browser.close()
+    server.shutdown()
+    server.server_close()
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="no chromium here")
+@pytest.mark.parametrize(
+    ("text", "page"),
+    [
+        ("unable to allocate shared memory", "rules/shm-exhausted.html"),
+        ("OSError: [Errno 24] Too many open files", "rules/fd-exhausted-tensors-kept.html"),
+        ("DataLoader worker (pid(s) 15319) exited unexpectedly", "rules/worker-exited-silently.html"),
+        ("缓冲区", "zh/first-batch.html"),
+    ],
+)
+def test_a_search_in_the_browser_finds_the_page_of_a_pasted_text_first(found, text, page):
+    assert found(text)[0] == page
