@@ -115,4 +115,4 @@ def test_a_rank_that_always_waits_for_its_gpu_and_goes_on_is_healthy(nccl, unstu
         wait_for(goes_on.exists)
         said = json.loads(unstuck("why", process.pid, "--json").stdout)
 
-    assert said["state"] in ("healthy", "slow")
+    assert said["state"] in ("healthy", "slow"), said["unsettled"]

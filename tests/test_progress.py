@@ -9,7 +9,7 @@ from unstuck.analysis.case import Case
 from unstuck.analysis.progress import standstills
 from unstuck.diagnose import report_on
 from unstuck.evidence import Evidence, Run
-from unstuck.evidence.live import Awaited, Frame, Holder, Seen, Stack, Stall, Task
+from unstuck.evidence.live import Awaited, Frame, Holder, Sampled, Seen, Stack, Stall, Task
 from unstuck.evidence.process import Process
 
 PID, LOOKED = 100, 1.0
@@ -138,6 +138,25 @@ def test_who_polls_for_something_makes_no_progress_however_often_it_wakes_up():
 
     assert standstills(Case(seen)) == []  # it was looked at for a second
     assert [(one.seconds, one.awaits) for one in standstills(Case(long))] == [(11.0, "a sleep of its own to end")]
+
+
+@pytest.mark.parametrize(
+    ("frame", "still"),
+    [
+        (Frame("/venv/torch/utils/data/dataloader.py", 700, "_next_data"), False),
+        (Frame("/venv/torch/distributed/distributed_c10d.py", 3000, "all_reduce"), False),
+        (Frame("/project/train.py", 13, "loop"), True),
+    ],
+    ids=["draws a batch", "meets the other ranks", "only looks whether it came"],
+)
+def test_a_loop_that_sleeps_goes_on_if_it_was_met_at_another_part_of_a_training(frame, still):
+    sleeping = Task(tid=PID, state="S", syscall="clock_nanosleep", switches=200, still=0.02)
+    met = [Sampled(PID, PID, 490, frames=[USERS]), Sampled(PID, PID, 4, frames=[frame, USERS])]
+
+    seen = evidence(sleeping, frames=[USERS], met=met)
+    seen = msgspec.structs.replace(seen, processes=[msgspec.structs.replace(seen.processes[0], looked=11.5)])
+
+    assert bool(standstills(Case(seen))) is still
 
 
 def test_ranks_that_wait_in_a_collective_are_well_while_another_rank_works():

@@ -160,5 +160,5 @@ if __name__ == "__main__":
 def test_what_will_go_wrong_is_told_while_the_run_goes_on(tmp_path, script, unstuck):
     ended = unstuck("run", "--", sys.executable, script(UNEVEN), tmp_path)
 
-    assert "Rank 1 will get 899 batches" in " ".join(ended.stderr.split())
+    assert "rank 1 will get 899 batches, rank 0 900" in " ".join(ended.stderr.split())
     assert json.loads((the_run(tmp_path) / "report.json").read_bytes())["state"] == "healthy"

@@ -54,7 +54,10 @@ def test_a_shell_is_switched_on_and_off_again(tmp_path, script):
         "env | grep -c '^UNSTUCK'",
     ]
 
-    ended = subprocess.run(["sh", "-c", "\n".join(lines)], cwd=tmp_path, capture_output=True, text=True, check=False)
+    ended = subprocess.run(
+        ["sh", "-c", "\n".join(lines)], cwd=tmp_path, capture_output=True, text=True, check=False,
+        env={name: value for name, value in os.environ.items() if not name.startswith("UNSTUCK")},
+    )  # fmt: skip
 
     assert report_of(tmp_path)["findings"][0]["rule"] == "uncaught-exception"
     assert ended.stdout == "0\n"

@@ -108,7 +108,7 @@ def test_a_training_that_nobody_prepared(plain, unstuck):
     said = " ".join(ended.stdout.split())
     assert ended.returncode == 1
     assert "✗ stuck[" in said
-    assert f"is blocked on FIFO {place.fifo.name} (sample 20): no writer." in said
+    assert f"is blocked on FIFO {place.fifo.name} (sample 20): no writer" in said
     assert f"ls -l {place.fifo}" in said
     assert f"pid {worker} is asleep" in said
     assert "train.py:10" in said

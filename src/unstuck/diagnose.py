@@ -25,7 +25,8 @@ from .evidence.live import Seen, Stall
 from .evidence.process import Process
 from .evidence.trial import FAIL
 from .probes import flight_recorder, live_run, owners, processes, run_files, run_history
-from .probes.look import Look, Tell
+from .probes.look import Look
+from .probes.sampler import Tell
 from .probes.source_code import line_at
 from .report import Ahead, NotChecked, Overhead, Report, RunName, Training
 from .reporting.activities import activities, meaning

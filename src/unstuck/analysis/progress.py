@@ -101,7 +101,7 @@ def standstills(case: Case) -> list[Standstill]:
         if _stands(case, seen, stack) or _spins_unrecorded(case, seen, stack)
     ]
     if any(progresses(case, seen, stack) for seen, stack in mains(case)):
-        still = [one for one in still if one.doing != COLLECTIVE]
+        still = [one for one in still if one.doing not in (COLLECTIVE, GPU)]
     return still
 
 
@@ -109,6 +109,8 @@ def progresses(case: Case, seen: Seen, stack: Stack) -> bool:
     """By its recording; where that has nothing new, or there is none, by the threads that have to move."""
     process = recorded(case, seen)
     if process is not None and standing(case, seen, stack) < _enough(case):
+        return True
+    if comes_round(seen, stack):
         return True
     what = doing(stack)
     if what == COLLECTIVE or waits_for_user(seen, stack):
@@ -130,7 +132,15 @@ def stood(case: Case, seen: Seen, stack: Stack) -> float:
     known = standing(case, seen, stack)
     if recorded(case, seen) is not None or not same_place(stack) or not idles(seen.main_task, seen.looked):
         return known
+    if comes_round(seen, stack):
+        return known
     return max(known, seen.looked)
+
+
+def comes_round(seen: Seen, stack: Stack) -> bool:
+    """Between the looks it was met at another part of a training: a loop that sleeps now and then, and goes on."""
+    others = {doing(one.stack) for one in seen.met} - {OWN, doing(stack)}
+    return bool(others)
 
 
 def _stands(case: Case, seen: Seen, stack: Stack) -> bool:

@@ -152,6 +152,7 @@ class Seen(msgspec.Struct, frozen=True, omit_defaults=True):
     lock: Awaited | None = None  # a lock file that its main thread polls for
     refused: str = ""  # why its stacks could not be had
     rounds: Rounds | None = None  # only of one whose main thread computes and gets nowhere
+    met: list[Sampled] = []  # stacks of its main thread between the looks, if it slept and woke up often in that time
     private: int = 0  # how `anonymous` was called in evidence that is older, and the next one alike
     private_grown: int = 0
 

@@ -15,7 +15,8 @@ from ..analysis.standstill import descendants
 from ..evidence import Evidence, Host, Run
 from ..inside.redaction import redacted_arguments
 from . import cgroups, kernel, machine, owners, rounds, sampler
-from .look import Look, Patience, Tell, glance, look
+from .look import Look, Patience, glance, look
+from .sampler import Tell
 
 PATIENCE = 5.0  # seconds for a disk to say how much room it has
 SPARE = 1.0  # seconds: a sampler starts a little late and ends a little early

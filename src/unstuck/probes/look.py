@@ -9,16 +9,18 @@ from pathlib import Path
 import msgspec
 
 from ..analysis.stacks import is_idle_worker
-from ..evidence.live import Seen, Stack
+from ..evidence.live import Sampled, Seen, Stack
 from ..evidence.process import Process
 from ..wording.text import many
-from . import kernel, owners, processes, roles, stack_dumps, waits
+from . import kernel, owners, processes, roles, sampler, stack_dumps, waits
+from .sampler import Tell
 from .stack_dumps import Dump
 
 APART = 1.0  # seconds between the looks
 SOON = 0.2  # the same for a glance
+OFTEN = 2  # times that a thread slept between the looks: one that is blocked wakes up every few seconds at most
+SAMPLED = 8  # processes at a time: each takes a py-spy of its own
 
-Tell = Callable[[str], None]
 Patience = Callable[["Look"], float]
 
 
@@ -54,8 +56,9 @@ def look(
     more = patience(found) if patience is not None else 0.0
     if more > 0:
         tell(f"no progress; watching for another {more:.0f} s to tell stuck from slow")
-        time.sleep(more)
+        met = _sampled([one.pid for one in found.processes if _naps(one, recorded)], more)
         found = _again(before, pids, first, recorded)
+        found = Look([msgspec.structs.replace(one, met=met.get(one.pid, [])) for one in found.processes], found.stacks)
     tell("reading native stacks")
     native = stack_dumps.native_dumps(_unclear(first))
     deep = {pid: dump for pid, dump in native.items() if dump.threads}
@@ -64,6 +67,20 @@ def look(
         stack_dumps.joined({pid: first[pid] for pid in deep}, deep)
         + [one for one in found.stacks if one.pid not in deep],
     )
+
+
+def _naps(seen: Seen, recorded: Sequence[Process]) -> bool:
+    """Only its stacks tell whether it goes round a loop that makes progress, or polls for what never comes."""
+    unknown = all(one.pid != seen.pid for one in recorded)
+    return unknown and seen.role == "main" and not seen.ended and seen.main_task.switches >= OFTEN
+
+
+def _sampled(pids: list[int], seconds: float) -> dict[int, list[Sampled]]:
+    """What their main threads are met at in these seconds, which pass in any case."""
+    end = time.monotonic() + seconds
+    found = sampler.sample(pids[:SAMPLED], seconds, lambda _: None) or [] if pids else []
+    time.sleep(max(end - time.monotonic(), 0.0))
+    return {pid: [one for one in found if (one.pid, one.tid) == (pid, pid)] for pid in pids}
 
 
 def _unclear(first: dict[int, Dump]) -> list[int]:

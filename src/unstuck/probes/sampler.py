@@ -12,15 +12,15 @@ import signal
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
 from ..evidence.live import Frame, Sampled
-from .look import Tell
 from .stack_dumps import py_spy
 
+Tell = Callable[[str], None]
 RATE = 50  # samples a second: 20 ms is fine enough for what takes a tenth of the time, and costs the training little
 SPARE = 10.0  # seconds for py-spy to start and to write
 FLUSH = 3.0  # the same for writing alone, once it was told to stop
