@@ -15,6 +15,7 @@ import msgspec
 import pytest
 from rich.text import Text
 
+from unstuck.cli.main import COULD_NOT_LOOK, main
 from unstuck.evidence import Evidence, Run
 from unstuck.evidence.basics import Place
 from unstuck.evidence.finding import Finding, Remedy
@@ -221,3 +222,17 @@ def test_a_live_look_shows_a_strangers_names_escaped(tmp_path: Path) -> None:
             process.kill()
     assert [raw for text in said if (raw := raw_in(text))] == []
     assert [forged for text in said if (forged := forged_in(text))] == []
+
+
+@pytest.mark.parametrize(
+    "words", [["why", "h\n[unstuck] FORGED"], ["logs", "h\n[unstuck] FORGED"], ["h\n[unstuck] FORGED"], ["why", EVIL]]
+)
+def test_an_argument_that_names_nothing_is_refused_in_one_line(
+    words: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([*words]) == COULD_NOT_LOOK
+
+    said = capsys.readouterr()
+    assert (said.out, said.err.count("\n")) == ("", 1)
+    assert raw_in(said.err) == []
+    assert forged_in(said.err) == []

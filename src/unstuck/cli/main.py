@@ -13,7 +13,7 @@ from .. import __version__
 from ..errors import UserError
 from ..inside.redaction import redacted
 from ..wording.language import word
-from ..wording.printable import printable, printable_lines
+from ..wording.printable import printable
 
 COMMANDS = {
     "run": "run a command, record it, and say what went wrong",
@@ -48,7 +48,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         return _dispatch(words)
     except UserError as error:
-        print(f"unstuck: {printable_lines(redacted(str(error)))}", file=sys.stderr)
+        print(f"unstuck: {printable(redacted(str(error)))}", file=sys.stderr)
         return COULD_NOT_LOOK
     except KeyboardInterrupt:
         return 130
