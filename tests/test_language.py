@@ -92,6 +92,9 @@ EXAMPLES = {
     "removed 2 old runs from unstuck-runs (the newest 50 are kept): a, b": (
         "已从 unstuck-runs 删除 2 个旧记录（runs；保留最新的 50 个）：a, b"
     ),
+    "unstuck: no logs in runs/a/logs (File exists); see `ls -la runs/a/logs`; the run goes on without them": (
+        "unstuck: 无法在 runs/a/logs 中写日志（File exists）；请查看 `ls -la runs/a/logs`；训练继续，但没有日志"
+    ),
     "memory-forecast: It grows. Fix: Stop. (unstuck why runs/a)": (
         "memory-forecast：It grows. 修复：Stop.（unstuck why runs/a）"
     ),
@@ -313,7 +316,7 @@ def test_logs_are_the_same_in_every_language(speaks, capfd, tmp_path):
     for code in ("en", "zh"):
         speaks(UNSTUCK_LANG=code)
         run = Run(id="a", command=["python", "train.py"], started=1e9, host="vm")
-        logs = LogFolder(str(tmp_path / code), run, Settings(), 1e9)
+        logs = LogFolder(str(tmp_path / code), run, Settings(), 1e9, speak)
         Logged(Aloud(), logs, Fence(tmp_path, speak)).say(said)
         logs.report(report(), 1e9 + 20)
         logs.close(1e9 + 30)

@@ -80,7 +80,7 @@ def test_logs_are_written_of_what_can_be_read(tmp_path, seed):
         for number in range(EACH // 4):
             for path in (spoilt := chance.sample(sorted(good), 4)):
                 path.write_bytes(spoiling.recording(good[path], chance)[1])
-            written = LogFolder(str(tmp_path / "logs"), run, Settings(), run.started)
+            written = LogFolder(str(tmp_path / "logs"), run, Settings(), run.started, print)
             with spoiling.in_time((seed, number)), contextlib.suppress(OSError, ValueError):
                 Logs(written, str(folder / "recordings"), at_once=EVERYTHING).tick(STARTED + 100, set(), final=True)
             written.close(STARTED + 101)

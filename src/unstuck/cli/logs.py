@@ -28,7 +28,8 @@ from ..logs.files import SEVERITY, from_variables, read, stamp
 from ..logs.folder import LogFolder
 from ..logs.reading import Follower, Log, has_ended, logs_of
 from ..safe_files import open_plain
-from ..wording.printable import printable, printable_json
+from ..watching.fence import speak
+from ..wording.printable import printable, printable_json, quoted
 from .arguments import batches, newest_run
 from .main import COULD_NOT_LOOK
 
@@ -132,7 +133,9 @@ def _chosen(folder: Path, arguments: argparse.Namespace) -> list[Log]:
     ranks = sorted({one.rank for one in found if one.rank is not None})
     if arguments.rank is not None and ranks:
         raise UserError(f"there is no log of rank {arguments.rank}", f"the ranks are {', '.join(map(str, ranks))}")
-    raise UserError(f"{folder} has no logs", f"write them from its recordings: unstuck logs {folder} --rewrite")
+    raise UserError(
+        f"{folder} has no logs", f"write them from its recordings: unstuck logs {quoted(str(folder))} --rewrite"
+    )
 
 
 def _is_watched(folder: Path) -> bool:
@@ -175,7 +178,7 @@ def _rewrite(folder: Path, to: Path | None) -> int:
         place = place / f"rewritten_{stamp(time.time())}"
     recordings = folder / "recordings"
     last = max((one.lstat().st_mtime for one in recordings.glob("*.rec")), default=run.started)
-    written = LogFolder(str(place), run, from_variables(os.environ), run.started)
+    written = LogFolder(str(place), run, from_variables(os.environ), run.started, lambda line: speak(line, ""))
     logs = Logs(written, str(recordings), at_once=EVERYTHING)
     logs.tick(last, set(), final=True)
     written.ended(run.status, last)

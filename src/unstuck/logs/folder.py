@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
-import sys
 import time
+from collections.abc import Callable
 
 from ..evidence import Run
 from ..report import Report
+from ..wording.printable import quoted
 from ..wording.text import duration, ending
 from . import failures
 from .files import ENDING, ERROR, INFO, RUN, SEVERITY, STARTING, WARNING, Line, LogFile, Settings, stamp, written
@@ -16,8 +17,10 @@ from .files import ENDING, ERROR, INFO, RUN, SEVERITY, STARTING, WARNING, Line, 
 class LogFolder:
     """`train_<time>.log` for the run, `debug_rank<N>_<time>.log` for each rank."""
 
-    def __init__(self, path: str, run: Run, settings: Settings, at: float) -> None:
+    def __init__(self, path: str, run: Run, settings: Settings, at: float, tell: Callable[[str], None]) -> None:
+        """`tell` is given one line if no log can be written."""
         self.path = path
+        self._tell = tell
         self.settings = settings
         self._run = run
         self._stamp = stamp(at)
@@ -41,7 +44,7 @@ class LogFolder:
         run, settings = self._run, self.settings
         lines = [
             STARTING,
-            f"Monitor logs with: tail -f {self.main_log}",
+            f"Monitor logs with: tail -f {quoted(self.main_log)}",
             f"run {run.id} on {run.host}, in {run.cwd}",
             f"command: {' '.join(run.command)}",
             f"log level {settings.level}, a line every {settings.every} training batches and every "
@@ -107,8 +110,9 @@ class LogFolder:
         self._refused = not self._files
         if not self._told:
             self._told = True
-            print(refusal(self.path, error), file=sys.stderr, flush=True)
+            self._tell(refusal(self.path, error))
 
 
 def refusal(folder: str, error: OSError) -> str:
-    return f"unstuck: no logs in {folder} ({error.strerror}); see `ls -la {folder}`; the run goes on without them"
+    look = f"ls -la {quoted(folder)}"
+    return f"unstuck: no logs in {folder} ({error.strerror}); see `{look}`; the run goes on without them"

@@ -13,6 +13,7 @@ from typing import IO
 import msgspec
 
 from ..report import Ahead
+from ..wording.printable import quoted
 
 AT = (8.0, 60.0, 300.0, 900.0, 3600.0)  # seconds for which its ranks got on: later, what is known hardly changes
 STARTING = (20.0, 60.0, 300.0, 900.0, 3600.0)  # seconds after which a run without a first step is asked how far it is
@@ -86,7 +87,7 @@ class Foresight:
         for one in ahead.findings:
             if one.rule not in self._told:
                 self._told.add(one.rule)
-                self._say(f"{one.rule}: {one.cause} Fix: {one.remedy.text} (unstuck why {self._folder})")
+                self._say(f"{one.rule}: {one.cause} Fix: {one.remedy.text} (unstuck why {quoted(str(self._folder))})")
 
     def close(self) -> None:
         looking, self._looking = self._looking, None

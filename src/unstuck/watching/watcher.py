@@ -19,8 +19,9 @@ from ..logs.writer import Logs
 from ..probes import kernel, processes
 from ..report import Report, encoded
 from ..safe_files import write_private
+from ..wording.printable import quoted_line
 from . import run_storage
-from .fence import Fence
+from .fence import Fence, speak
 from .follow import Following, RunClock
 from .foresight import Foresight
 from .handles import Stopping
@@ -159,7 +160,8 @@ class Parts:
         self._started = kernel.stat(pid)
         self._fence = watcher._fence
         self._clock = RunClock(run.started)
-        written = LogFolder(str(watcher.folder / "logs"), run, watcher._settings, run.started)
+        logs = str(watcher.folder / "logs")
+        written = LogFolder(logs, run, watcher._settings, run.started, lambda line: speak(line, ""))
         self.told = Logged(watcher._teller, written, self._fence)
         self._written = written
         self._logs = self._fence.run("writing the logs", _logs, watcher, written)
@@ -233,6 +235,6 @@ def _logs(watcher: Watcher, written: LogFolder) -> Logs:
     if quiet and watcher._output is None:
         written.give_up()  # it was said why
     if watcher._output is not None:
-        watcher._teller.say(f"Monitor logs with: tail -f {written.main_log} {watcher._output}")
+        watcher._teller.say(f"Monitor logs with: tail -f {quoted_line([written.main_log, watcher._output])}")
     say: Callable[[Line], None] | None = watcher._teller.line if watcher._output is not None else None
     return Logs(written, str(watcher.recordings), say, node=os.uname().nodename)

@@ -109,6 +109,9 @@ SPOKEN = {
     "removed {count} old {kind} from {base} (the newest {kept} are kept): {names}": (
         "已从 {base} 删除 {count} 个旧记录（{kind}；保留最新的 {kept} 个）：{names}"
     ),
+    "unstuck: no logs in {folder} ({error}); see `{command}`; the run goes on without them": (
+        "unstuck: 无法在 {folder} 中写日志（{error}）；请查看 `{command}`；训练继续，但没有日志"
+    ),
     "{rule}: {cause} Fix: {remedy} (unstuck why {folder})": "{rule}：{cause} 修复：{remedy}（unstuck why {folder}）",
     "The watcher was killed with the run. Judged afterwards:": "监视进程与训练一起被杀死，以下为事后诊断：",
 }

@@ -12,6 +12,7 @@ from ...evidence.basics import Place
 from ...evidence.loader import Loader
 from ...evidence.trial import FAIL, PASS, Budget, Loaded, Rung, Settings, Target, Trial
 from ...inside.redaction import redacted_values
+from ...wording.printable import quoted
 from ...wording.text import duration, ending
 from ..attempt import Limits, Outcome, Work, attempt
 from ..budget.advice import budget_of
@@ -143,7 +144,9 @@ def _refuse(target: str, outcome: Outcome) -> None:
     if outcome.ended == "itself":
         how = ending(outcome.status) if outcome.status is not None else "ended"
         what = f"the interpreter {how} while it imported {where}"
-        raise UserError(what, f"`python -X faulthandler {where}` shows where: it has to be importable to be tried")
+        raise UserError(
+            what, f"`python -X faulthandler {quoted(where)}` shows where: it has to be importable to be tried"
+        )
     if outcome.ended == "memory":
         raise UserError(f"importing {where} takes more than --memory allows", "give it more, or load data later")
     what = f"{where} is not imported after {duration(outcome.seconds)}"
