@@ -189,3 +189,38 @@ def test_two_thousand_other_processes_are_no_obstacle(plain, unstuck):
 
     assert (finding["rule"], finding["pid"]) == ("worker-blocked-io", worker)
     assert main in listed
+
+
+AHEAD = """
+import sys, time
+real, ahead = time.time, float(sys.argv.pop(1))
+time.time = lambda: real() + ahead  # as after NTP has set the clock
+from unstuck.cli.main import main
+sys.exit(main(sys.argv[1:]))
+"""
+GOES_ON = """
+import time
+from torch.utils.data import DataLoader
+
+for number, batch in enumerate(DataLoader(list(range(100_000)))):
+    print("batch", number, flush=True)
+    time.sleep(0.5)
+"""
+
+
+@pytest.mark.scenario
+@pytest.mark.parametrize("ahead", [3600, -3600])
+def test_a_clock_that_was_set_during_the_run_makes_it_no_stall(tmp_path, ahead):
+    with place_at(tmp_path) as place:
+        program = place.write(GOES_ON)
+        looker = place.write(AHEAD, "ahead.py")
+        place.start(sys.executable, "-m", "unstuck", "run", "--", sys.executable, program)
+        wait_for(lambda: "batch 3" in place.out)
+        (main,) = place.trainings(program.name)[:1]
+
+        said = subprocess.run(
+            [sys.executable, looker, str(ahead), "why", str(main), "--json"],
+            cwd=tmp_path, capture_output=True, text=True, check=False,
+        )  # fmt: skip
+
+    assert (json.loads(said.stdout)["state"], said.returncode) == ("healthy", 0), said.stderr

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
@@ -96,7 +95,7 @@ def _with_saved(evidence: Evidence, folder: Path) -> Evidence:
     owner = owners.owner_of_folder(folder) if owners.is_anothers(folder) else owners.ours()
     try:
         found = owners.as_owner(
-            owner, lambda: run_files.with_checkpoints(recorded, evidence.run.started), list[Process]
+            owner, lambda: run_files.with_checkpoints(recorded, live_run.now(evidence)), list[Process]
         )
     except owners.Refused as error:
         told = any(one.saved or one.saving for one in recorded)
@@ -164,7 +163,7 @@ def _with_stall_of_now(evidence: Evidence) -> Evidence:
     if stall is None:
         return evidence
     goes_on = all(one.last_sign <= stall.since + stall.seconds for one in Case(evidence).mains if one.alive)
-    seconds = round(max(time.time() - evidence.run.started - stall.since, stall.seconds), 3)
+    seconds = round(max(live_run.now(evidence) - stall.since, stall.seconds), 3)
     now = msgspec.structs.replace(stall, seconds=seconds) if goes_on else None
     return msgspec.structs.replace(evidence, stall=now)
 

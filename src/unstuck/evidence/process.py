@@ -196,6 +196,7 @@ class Process(msgspec.Struct, frozen=True, omit_defaults=True):
     worker: Ordinal | None = None
     workers: Ordinal | None = None
     opened: float = 0.0
+    wall_offset: float | None = None  # of the wall clock over the monotonic one, when its recording was opened
     last_sign: float = 0.0  # of the newest thing it wrote
     ended: float | None = None
     ended_how: str = ""

@@ -56,6 +56,14 @@ def _asked_by_owner(pid: int) -> machine.Disk:
     return asked
 
 
+def now(evidence: Evidence) -> float:
+    """Seconds since the run began, as its live recordings count them: the wall clock may have been set since."""
+    here = os.uname().nodename
+    live = (one.wall_offset for one in evidence.recording or () if one.alive and one.node == here)
+    offset = next((one for one in live if one is not None), None)
+    return (time.time() if offset is None else time.monotonic() + offset) - evidence.run.started
+
+
 def look_at(evidence: Evidence, pids: Sequence[int], tell: Tell, patience: Patience | None = None) -> Look:
     """A look at its processes."""
     folder = Path(evidence.run.folder) if evidence.run.folder else None
@@ -63,7 +71,7 @@ def look_at(evidence: Evidence, pids: Sequence[int], tell: Tell, patience: Patie
 
 
 def added(evidence: Evidence, seen: Look) -> Evidence:
-    at = round(time.time() - evidence.run.started, 3)
+    at = round(now(evidence), 3)
     processes, stacks = seen.processes, seen.stacks or None
     return msgspec.structs.replace(evidence, processes=processes, stacks=stacks, gpus=machine.gpus(), looked_at=at)
 

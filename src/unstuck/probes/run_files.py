@@ -28,20 +28,20 @@ SIBLINGS, LOOKED = 3, 100  # files beside each that are looked at, and among how
 OURS = (".py", ".pyc", ".so")
 
 
-def with_checkpoints(processes: list[Process], started: float) -> list[Process]:
+def with_checkpoints(processes: list[Process], now: float) -> list[Process]:
     """The same processes, with what is on disk now of what they saved: whether it is there, how large, and whole.
 
     Those of other nodes are left as they are.
     """
     node = os.uname().nodename
-    return [_looked_at(one, started) if one.node == node and (one.saved or one.saving) else one for one in processes]
+    return [_looked_at(one, now) if one.node == node and (one.saved or one.saving) else one for one in processes]
 
 
-def _looked_at(process: Process, started: float) -> Process:
+def _looked_at(process: Process, now: float) -> Process:
     older, newest = process.saved[:-NEWEST], process.saved[-NEWEST:]
     last = {one.path: one for one in newest if not one.failed}
     found = [_found(one, ends=last.get(one.path) is one) for one in newest]
-    saving = [_so_far(one, time.time() - started if process.alive else process.last_sign) for one in process.saving]
+    saving = [_so_far(one, now if process.alive else process.last_sign) for one in process.saving]
     return msgspec.structs.replace(process, saved=[*older, *found], saving=saving)
 
 

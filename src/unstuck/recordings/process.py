@@ -68,6 +68,7 @@ def process_of(facts: Facts) -> Process:
         worker=less_one(header[f.H_WORKER]),
         workers=header[f.H_WORKERS] or None,
         opened=facts.at(header[f.H_MONOTONIC]),
+        wall_offset=facts.recording.seconds(0),
         last_sign=facts.at(facts.recording.newest() or header[f.H_MONOTONIC]),
         ended=facts.at(ended) if ended else None,
         ended_how=f.ENDINGS[header[f.H_ENDED_HOW]] if header[f.H_ENDED_HOW] < len(f.ENDINGS) else "",
