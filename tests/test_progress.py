@@ -48,12 +48,17 @@ REPORTERS = {
     "wandb's service sends": [(task(written=500, read=300), WANDB)],
     "a heartbeat writes and sleeps": [(task(syscall="clock_nanosleep", written=20), THREAD)],
     "a metrics thread waits for its next turn": [(task(syscall="futex", limited=True, written=900), THREAD)],
+    "a metrics thread computes a little at every turn": [(task(syscall="clock_nanosleep", cpu=0.12), THREAD)],
+    "a progress bar is drawn": [
+        (task(syscall="futex", limited=True, cpu=0.2, written=4000), [Frame("/x/rich/live.py", 50, "run"), *THREAD])
+    ],
     "a native thread wakes up and sleeps": [(task(switches=30, read=8), [])],
     "a pin-memory thread polls": [(task(switches=9), [Frame("/x/pin_memory.py", 30, "_pin_memory_loop")])],
 }
 HELPERS = {
     "a thread computes": [(task(state="R", syscall="", cpu=0.4), THREAD)],
     "a thread reads from a server": [(task(read=4000), THREAD)],
+    "a thread computes, between waits of its own": [(task(syscall="futex", limited=True, cpu=0.7), THREAD)],
     "a native thread computes": [(task(state="R", syscall="", cpu=0.9), [])],
 }
 

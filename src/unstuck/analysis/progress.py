@@ -30,6 +30,7 @@ from .standstill import (
     POLLING,
     TICK,
     asleep,
+    computes,
     descendants,
     earlier,
     idles,
@@ -52,7 +53,10 @@ from .standstill import (
 # and heartbeats, a pin-memory thread that polls, a launcher. Their bytes, switches and CPU time are not its progress.
 # What counts are the threads, children and descriptors that the blocked thread itself needs. Libraries whose threads
 # report on a training and never do its work.
-REPORTERS = (*LOGGERS, "/opentelemetry/", "/sentry_sdk/", "/prometheus_client/", "/tqdm/_monitor.py", "/codecarbon/")
+REPORTERS = (
+    *LOGGERS, "/opentelemetry/", "/sentry_sdk/", "/prometheus_client/", "/tqdm/_monitor.py", "/codecarbon/",
+    "/rich/live.py", "/rich/progress.py",
+)  # fmt: skip
 DIRECT = (
     "read",
     "pread64",
@@ -119,7 +123,7 @@ def progresses(case: Case, seen: Seen, stack: Stack) -> bool:
         return process is None and not (seen.rounds is not None and stays(seen.rounds))
     if moves_itself(seen, stack):
         return not (process is not None and what == OWN and _only_spins(case, seen, stack))
-    return helped(case, seen, stack) or _gpu_works(case, seen)
+    return helped(case, seen, stack) or _gpu_works(case, seen, stack)
 
 
 def _enough(case: Case) -> float:
@@ -178,13 +182,14 @@ def _spins_unrecorded(case: Case, seen: Seen, stack: Stack) -> bool:
     return recorded(case, seen) is None and spins(seen, stack) and not wraps(case, seen)
 
 
-def _gpu_works(case: Case, seen: Seen) -> bool:
+def _gpu_works(case: Case, seen: Seen, stack: Stack) -> bool:
     """Nothing is recorded of it, and a GPU whose memory it holds is busy: it waits for its own kernels.
 
-    In a container NVML lists no process at all: then any GPU there may be its own.
+    In a container NVML lists no process at all: then any GPU there may be its own. A collective that never ends keeps a
+    GPU busy, too, and no kernel of a training takes a minute.
     """
     busy = any(one.busy for one in case.gpus or () if seen.pid in one.processes or not one.processes)
-    return busy and recorded(case, seen) is None
+    return busy and recorded(case, seen) is None and stood(case, seen, stack) < A_MINUTE
 
 
 def moves_itself(seen: Seen, stack: Stack) -> bool:
@@ -275,8 +280,10 @@ def _computes(one: Seen | Task, looked: float) -> bool:
 
 
 def _works(task: Task, looked: float) -> bool:
-    """It computes, or moves bytes without sleeping by its own clock: a heartbeat does that, too."""
-    return _computes(task, looked) or (bool(task.read or task.written) and not _ticks(task))
+    """It computes or moves bytes. A heartbeat, a metrics thread and a spinner do a little of both at every tick."""
+    if _ticks(task):
+        return computes(task, looked)
+    return _computes(task, looked) or bool(task.read or task.written)
 
 
 def _ticks(task: Task) -> bool:
