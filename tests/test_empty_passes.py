@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from unstuck.diagnose import report_on
@@ -56,6 +57,12 @@ def test_one_pass_over_no_samples_is_enough_where_an_exception_followed():
 
 def test_what_is_raised_after_further_batches_stands_for_itself():
     assert roles(empty(6.0), trained(8.5), step=8.4) == {EMPTY: "root", RAISED: "root"}
+
+
+def test_a_validation_between_the_empty_training_and_the_exception_changes_nothing():
+    validated = msgspec.structs.replace(trained(8.5), optimizer_steps=0)
+
+    assert roles(empty(6.0), validated) == {EMPTY: "root", RAISED: "consequence"}
 
 
 def test_what_is_raised_after_further_steps_stands_for_itself():

@@ -73,14 +73,23 @@ def used_loaders(case: Case) -> list[tuple[Process, Loader]]:
 
 
 def raised_after_nothing(process: Process, failure: Failure | None) -> Loader | None:
-    """The loader whose epoch without a single batch was the last thing that happened before an exception."""
-    loader = process.newest_loader
-    if failure is None or failure.how != "uncaught" or loader is None or failure.index is not None:
+    """The loader whose epoch without a single batch led to an exception.
+
+    It was the last thing that happened before; or it should have been trained on, and no step ever came: a validation
+    in between changes nothing about that.
+    """
+    if failure is None or failure.how != "uncaught" or failure.index is not None:
         return None
-    empty = loader.now == LoaderState.BETWEEN_PASSES and loader.passes > 0 and not loader.pass_batches
-    nothing_since = (process.last_step or 0.0) <= loader.now_since <= failure.at
-    kind = failure.type.rpartition(".")[2]
-    return loader if empty and nothing_since and kind in OF_NOTHING else None
+    if failure.type.rpartition(".")[2] not in OF_NOTHING:
+        return None
+    newest = process.newest_loader
+    untrained = [] if process.optimizer_steps else [one for one in process.loaders if one.drop_last and not one.batches]
+    empty = [one for one in (newest, *untrained) if one is not None and _came_to_nothing(one)]
+    return next((one for one in empty if (process.last_step or 0.0) <= one.now_since <= failure.at), None)
+
+
+def _came_to_nothing(loader: Loader) -> bool:
+    return loader.now == LoaderState.BETWEEN_PASSES and loader.passes > 0 and not loader.pass_batches
 
 
 def each_once(findings: Iterable[Finding | None]) -> Iterator[Finding]:
