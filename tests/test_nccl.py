@@ -28,8 +28,9 @@ NOT_THERE = {
     "omp1-by-torchrun": "a rank that waits spins: on two cores none is idle, and one more thread would not help",
     "rank-crash-cascade-healthy": "a rank is told by gloo that the others have gone, and lives on; with NCCL it hangs",
 }
+STANDS_IN = "nccl_stand_in"
 CORE = ("ddp-uneven-batches", "ddp-uneven-batches-healthy", "collective-timeout")
-SEVERAL = re.compile(r"torch\.distributed\.run|nprocs=|devices=2")
+SEVERAL = re.compile(r"torch\.distributed\.run|nprocs=|devices=2|WORLD_SIZE|get_context")
 
 SLOW_PARTNER = """
 import tempfile, time
@@ -75,6 +76,12 @@ def of_ranks():
     return sorted(set(several) - set(NOT_THERE))
 
 
+def backends_of(report):
+    """Of the groups that came about: who waits for its peers has what was asked for."""
+    groups = [one.group for one in report.evidence.recording or [] if one.group is not None]
+    return {group.backend for group in groups if group.ended is not None and not group.failed}
+
+
 def marked(names):
     """A few in `make test`, all of them in `make scenarios`."""
     marks = {True: pytest.mark.core, False: pytest.mark.calm}
@@ -90,6 +97,7 @@ def test_the_verdict_is_that_of_gloo(name, nccl):
 
     assert outcome.verdict() == SCENARIOS[name].expect, outcome.output[-3000:]
     assert outcome.report.notes == []
+    assert backends_of(outcome.report) <= {STANDS_IN}
 
 
 @pytest.mark.scenario

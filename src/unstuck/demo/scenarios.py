@@ -50,9 +50,9 @@ class Outcome(NamedTuple):
     output: str
 
     def verdict(self) -> str:
-        """The rule of the first root cause, or the state where there is none."""
-        roots = [one.rule for one in self.report.findings if one.role == "root"]
-        return roots[0] if roots else self.report.state
+        """The rules of all root causes, the first first, or the state where there is none."""
+        roots = dict.fromkeys(one.rule for one in self.report.findings if one.role == "root")
+        return ", ".join(roots) or self.report.state
 
 
 def all_scenarios() -> dict[str, Scenario]:
