@@ -22,7 +22,7 @@ from ..evidence.data import Asked, Data, DataFile, Fault, Folder, Listed, Manife
 from ..inside.core.run_folder import mark
 from ..inside.redaction import redacted
 from ..retention import CHECK
-from ..safe_files import PRIVATE_FOLDER
+from ..safe_files import PRIVATE_FOLDER, append_private, write_private
 from ..wording.secrets import without_secrets
 from .check import Read
 from .files import Found, file_stat
@@ -214,7 +214,7 @@ def new_check_folder(base: Path, asked: Asked, wish: Wish) -> Path:
         base.mkdir(parents=True, exist_ok=True)
         (base / name).mkdir(PRIVATE_FOLDER)
         mark(str(base / name), CHECK)
-        (base / name / ASKED).write_bytes(msgspec.json.encode(without_secrets([asked, wish])))
+        write_private(base / name / ASKED, msgspec.json.encode(without_secrets([asked, wish])))
     except OSError as error:
         raise UserError(f"{base} cannot be written to: {error.strerror}", "choose another folder: --run-dir") from error
     return base / name
@@ -257,7 +257,7 @@ class _Journal:
     """What was read, on the disk: `with _Journal(folder) as journal: journal.add(read)`."""
 
     def __init__(self, folder: Path) -> None:
-        self._file = open(folder / JOURNAL, "ab")  # noqa: SIM115  (closed by __exit__)
+        self._file = os.fdopen(append_private(folder / JOURNAL), "ab")
         self._flushed = time.monotonic()
 
     def __enter__(self) -> _Journal:  # noqa: PYI034

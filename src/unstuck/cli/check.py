@@ -39,6 +39,7 @@ from ..evidence.data import Asked, Data, Listed, Manifest
 from ..inside.redaction import redacted_arguments
 from ..report import Report
 from ..retention import CHECK, forget_aloud
+from ..safe_files import write_private
 from ..trials.cleanup import heard
 from ..views.as_json import render
 from ..views.checks import show_check
@@ -199,7 +200,7 @@ def _judged(data: Data, folder: Path) -> Report:
     run = Run(id=folder.name, command=command, started=time.time(), host=os.uname().nodename)
     report = report_on(Evidence(run=run, data=data))
     if not data.stopped:
-        (folder / REPORT).write_bytes(msgspec.json.encode(report))
+        write_private(folder / REPORT, msgspec.json.encode(report))
     return report
 
 

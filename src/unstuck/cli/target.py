@@ -20,6 +20,7 @@ from ..evidence import Evidence, Run
 from ..evidence.trial import PASS, Trial
 from ..inside.redaction import redacted_arguments
 from ..report import Report
+from ..safe_files import write_private
 from ..trials.attempt import Work, forget, interpreter
 from ..trials.doctor.environment import notes
 from ..views.as_json import render
@@ -123,7 +124,7 @@ def judged(trial: Trial, work: Work | None) -> Report:
     run = Run(id=name, command=command, started=time.time(), host=os.uname().nodename)
     report = report_on(Evidence(run=run, trial=trial))
     if work is not None and work.folder.is_dir():
-        (work.folder / "report.json").write_bytes(msgspec.json.encode(report))
+        write_private(work.folder / "report.json", msgspec.json.encode(report))
         forget(work.folder, [Path(one.folder) for one in trial.rungs if one.status == PASS and one.folder], speak)
     return report
 

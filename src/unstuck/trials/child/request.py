@@ -37,6 +37,11 @@ def main(path: str) -> int:
     return 0
 
 
+def private(path: str, flags: int) -> int:
+    """Opens a file for its owner alone: facts hold what the user's code has said."""
+    return os.open(path, flags, 0o600)
+
+
 class Facts:
     """What was seen so far, in a file: a process that is killed has left all of it."""
 
@@ -50,7 +55,7 @@ class Facts:
     def put(self, **facts: Any) -> None:
         self._seen.update(facts)
         beside = f"{self._path}.{os.getpid()}"
-        with open(beside, "w") as file:
+        with open(beside, "w", opener=private) as file:
             json.dump(self._seen, file)
         os.replace(beside, self._path)
 

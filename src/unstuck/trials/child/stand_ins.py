@@ -16,6 +16,7 @@ from typing import Any
 from torch.utils.data import IterableDataset
 
 from .loaders import batch_size, is_stream, rebuilt, sample_keys
+from .request import private
 from .sizes import sizes_of
 from .usage import give_back
 
@@ -207,5 +208,5 @@ class GivingBack:
 
     def _settle(self) -> None:
         give_back()
-        with open(self._path, "a") as file:
+        with open(self._path, "a", opener=private) as file:
             file.write(".")

@@ -7,7 +7,6 @@ the next question is put down. A child that dies or hangs has answered with that
 from __future__ import annotations
 
 import json
-import os
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -15,6 +14,7 @@ from typing import Any
 
 from ...evidence.trial import Measured
 from ...inside.core import run_folder
+from ...safe_files import write_private
 from ..attempt import Limits, Outcome, Work, attempt
 from ..doctor.verdicts import failure_of, reason_of
 from .search import Questions
@@ -113,10 +113,7 @@ class Conversation:
         if self._next is not None:
             each = self.each or min(max(self.seconds / SETTINGS, SHORTEST), LONGEST)
             question = {**self._next._asdict(), "seconds": each}
-        path = self.folders[-1] / f"ask-{number}.json"
-        beside = path.with_suffix(".new")
-        beside.write_text(json.dumps(question))
-        os.replace(beside, path)
+        write_private(self.folders[-1] / f"ask-{number}.json", json.dumps(question).encode())
         self._asked = number if self._next is not None else -1
         self._asked_at = time.monotonic()
 

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from ..loaders import rebuilt
+from ..request import private
 from ..stand_ins import Endless, endless
 from ..target import opened
 from ..timing import Timed
@@ -121,7 +122,7 @@ def _in_child(place: str, work: Callable[[], dict[str, Any]], drawn: Endless | N
         except Exception as error:  # noqa: BLE001  (as above)
             found = {"failed": _last_line(error), "traceback": traceback.format_exc()}
         found["drawn"] = drawn.count - before if drawn is not None else 0
-        with open(place, "w") as file:
+        with open(place, "w", opener=private) as file:
             json.dump(found, file)
         code = 0
     finally:
@@ -153,7 +154,7 @@ def _question(folder: str, number: int) -> dict[str, Any] | None:
 
 def _put(folder: str, number: int, answer: dict[str, Any]) -> None:
     path = os.path.join(folder, f"answer-{number}.json")
-    with open(f"{path}.new", "w") as file:
+    with open(f"{path}.new", "w", opener=private) as file:
         json.dump(answer, file)
     os.replace(f"{path}.new", path)
 
