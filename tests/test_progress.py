@@ -49,6 +49,7 @@ REPORTERS = {
     "a heartbeat writes and sleeps": [(task(syscall="clock_nanosleep", written=20), THREAD)],
     "a metrics thread waits for its next turn": [(task(syscall="futex", limited=True, written=900), THREAD)],
     "a metrics thread computes a little at every turn": [(task(syscall="clock_nanosleep", cpu=0.12), THREAD)],
+    "a metrics thread computes at this moment": [(task(state="R", syscall="", cpu=0.12, ticked=True), THREAD)],
     "a progress bar is drawn": [
         (task(syscall="futex", limited=True, cpu=0.2, written=4000), [Frame("/x/rich/live.py", 50, "run"), *THREAD])
     ],

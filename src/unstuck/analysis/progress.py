@@ -287,7 +287,7 @@ def _works(task: Task, looked: float) -> bool:
 
 
 def _ticks(task: Task) -> bool:
-    return asleep(task) or (in_futex(task) and task.limited)
+    return task.ticked or asleep(task) or (in_futex(task) and task.limited)
 
 
 def _standstill(case: Case, seen: Seen, stack: Stack) -> Standstill:

@@ -66,6 +66,7 @@ class Task(msgspec.Struct, frozen=True, omit_defaults=True):
     awaits: Awaited | None = None
     futex: int = 0  # address of the lock it waits for
     limited: bool = False  # the wait has a time limit
+    ticked: bool = False  # at the first look it slept by its own clock
     cpu: float = 0.0  # used between the looks
     cpu_total: float = 0.0
     queued: float = 0.0  # for which it could have run, but others had the processor

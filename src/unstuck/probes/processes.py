@@ -168,6 +168,9 @@ def _may_look(pid: int) -> None:
         raise UserError(f"process {pid} belongs to {name}, and you may not look into it", remedy)
 
 
+SLEEP = "clock_nanosleep"
+
+
 class Thread(NamedTuple):
     """What one thread has used so far."""
 
@@ -179,6 +182,7 @@ class Thread(NamedTuple):
     page_ins: int = 0
     fetched: int = 0
     preempted: int = 0
+    ticks: bool = False  # asleep by its own clock at this moment
 
 
 class Glance(NamedTuple):
@@ -202,8 +206,9 @@ def glance(pid: int) -> Glance | None:
         if task is not None:
             own, moved, queued = kernel.status(pid, tid), kernel.transfers(pid, tid), kernel.queued(pid, tid)
             tasks[tid] = Thread(
-                task.cpu, own.switches, moved.read, moved.written, queued, task.page_ins, moved.fetched, own.preempted
-            )
+                task.cpu, own.switches, moved.read, moved.written, queued, task.page_ins, moved.fetched, own.preempted,
+                _ticks(kernel.call(pid, tid)),
+            )  # fmt: skip
     return Glance(time.monotonic(), seen, kernel.status(pid), kernel.moved(pid), tasks)
 
 
@@ -261,10 +266,11 @@ def _task(pid: int, tid: int, before: Glance, after: Glance, family: Sequence[in
         name=seen.name if seen else "",
         state=seen.state if seen else "X",
         wait_channel=kernel.wait_channel(pid, tid),
-        syscall=call.name,
+        syscall=SLEEP if _sleeps(call) else call.name,
         awaits=waits.awaited(pid, call, family),
         futex=call.arguments[0] if call.name == "futex" else 0,
         limited=_limited(call),
+        ticked=used.ticks,
         cpu=round(now_used.cpu - used.cpu, 3),
         cpu_total=now_used.cpu,
         switches=now_used.switches - used.switches,
@@ -276,6 +282,15 @@ def _task(pid: int, tid: int, before: Glance, after: Glance, family: Sequence[in
         fetched=now_used.fetched - used.fetched,
         still=_still(pid, tid, now),
     )
+
+
+def _sleeps(call: kernel.Call) -> bool:
+    """Python 3.10 sleeps in a select on nothing."""
+    return call.name == SLEEP or (call.name in ("select", "pselect6") and call.arguments[0] == 0 and _limited(call))
+
+
+def _ticks(call: kernel.Call) -> bool:
+    return _sleeps(call) or (call.name == "futex" and _limited(call))
 
 
 def _limited(call: kernel.Call) -> bool:
