@@ -272,7 +272,7 @@ def test_one_long_checkpoint_is_no_habit_and_one_at_the_end_holds_up_nobody():
 def test_whoever_saves_too_often_is_told_that_alone():
     report = report_on(Evidence(Run("run", status=0), recording=[process(*saves(90, 0.5, every=0.9))]))
 
-    assert "times less often than every 900 ms: saving then takes about 2 %" in report.findings[0].remedy.text
+    assert "at most, not every 900 ms: saving then takes about 2 %" in report.findings[0].remedy.text
 
 
 def test_what_is_written_in_the_background_costs_what_it_held_up():

@@ -142,7 +142,7 @@ def test_the_last_error_of_nccl_is_told_and_how_it_says_more():
 
 
 def test_a_rank_that_only_noticed_is_not_the_place_to_look():
-    assert "Look at the other ranks and nodes first" in alone("nccl/remote-reset-by-peer").remedy.text
+    assert "Read the logs of the other ranks and nodes first" in alone("nccl/remote-reset-by-peer").remedy.text
 
 
 def told(message, kind="RuntimeError", command=COMMAND):

@@ -283,6 +283,12 @@ def is_users(place: Place | None) -> bool:
     return place.file.startswith("/") or not place.file.endswith(CYTHON)
 
 
+def doing_with(loader: Loader) -> str:
+    """What the main thread did with it last, in a sentence's own words. Empty: it does not show."""
+    words = {LoaderState.IN_BODY: "inside a training step", LoaderState.BETWEEN_PASSES: "between two epochs"}
+    return words.get(loader.now, str(loader.now))
+
+
 def reached(loader: Loader) -> str:
     """How far a loader came on its way: made, iterator started, first batch, further batches."""
     name = loader.name

@@ -92,7 +92,7 @@ def found(
 
 
 def state(one: Culprit) -> str:
-    """asleep in futex_do_wait for at least 12 s, no processor time used."""
+    """pid 7 is asleep in futex_do_wait: no progress for at least 12 s, no CPU time over a 1 s sample."""
     task = one.seen.main_task
     words = {"R": "running", "S": "asleep", "D": "blocked in the kernel", "T": "stopped", "t": "held by a tracer"}
     inside = f" in {task.wait_channel}" if task.wait_channel else ""

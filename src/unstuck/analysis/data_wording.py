@@ -126,7 +126,7 @@ def fetch(case: Case, found: list[Bad]) -> Remedy:
 def skipped(case: Case) -> list[Remedy]:
     """Until the data is good: training without what is bad in it."""
     commands = listed_out(case)
-    text = "Train without what is bad until then: this writes a list of it, and prints a filter for the loader."
+    text = "Train without the bad samples until then: this lists them, and prints a filter for the loader."
     return [Remedy(text, commands)] if commands else []
 
 

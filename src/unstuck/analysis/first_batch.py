@@ -142,9 +142,8 @@ def filling(fed: Feeding, *, came: bool = False) -> str:
         rate = f"{fed.rate:,.0f}{unit or ' items'} a second" if fed.rate else ""
         if came:
             rate = rate if fed.sources else ""  # of a reported buffer, only the newest filling is known
-            parts.append(
-                f"a batch needs {buffer.need:,}{unit or ' items'} in {buffer.name}{f', {rate}' if rate else ''}"
-            )
+            at = f" at {rate}" if rate else ""
+            parts.append(f"a batch needs {buffer.need:,}{unit or ' items'}, collected in `{buffer.name}`{at}")
         else:
             parts.append(f"{buffer.name} {buffer.have:,}/{buffer.need:,}{unit} ({percent(buffer.have / buffer.need)})")
             if rate and fed.left is not None:
@@ -413,12 +412,12 @@ def advice(warm: Warming, first: First) -> list[Remedy]:
     loader = first.loader
     at = f"{warm.where.function} ({short(warm.where)})" if warm.where is not None else "the loader's own code"
     if loader is None:
-        return [Remedy(f"Look at what {at} does before it has enough for a batch")]
+        return [Remedy(f"Speed up what {at} does before it has enough for a batch")]
     if not warm.first_sample and warm.longest < MOST * first.seconds:
         than = (
             ": the first samples take far longer there than later ones" if first.came else ", where samples are loaded"
         )
-        return [Remedy(f"Look at {at}{than}")]
+        return [Remedy(f"Speed up {at}{than}")]
     found = [Remedy(f"Do what {at} does before its first sample once, and keep the result on disk")]
     if loader.num_workers > 1:
         forked = "; forked workers inherit it" if loader.context in (None, "fork") else ""

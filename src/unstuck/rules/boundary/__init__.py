@@ -1,1 +1,1 @@
-"""DataLoaders and their workers."""
+"""Around the steps: checkpoints, loggers, output, compiling, garbage collection, and the time between epochs."""

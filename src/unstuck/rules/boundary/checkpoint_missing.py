@@ -41,7 +41,7 @@ python -m zipfile -t /path/to/newest.pt      # fails for a truncated file of tor
 ## How sure
 Judged from every call of torch.save, torch.distributed.checkpoint and safetensors: whether it raised, also where the
 training's code caught that; what was trained afterwards; and whether each of the newest files is on disk now, under its
-name or renamed beside it, as large as it was and with the end that such a file has. Certain that the save failed and
+name or renamed next to it, as large as it was and with the end that such a file has. Certain that the save failed and
 that nothing was saved since, or that the file has no end, or is no such file any more and smaller than it was (a file
 that was repacked is left alone). A missing file counts only if earlier files from the same line are still where they
 were saved, and the run has no validation by whose result checkpoints might be chosen. A run that stops saving may save

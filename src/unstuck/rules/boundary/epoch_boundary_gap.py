@@ -46,7 +46,7 @@ for epoch in range(3):
 ```
 
 ## Not this, if
-- validation takes the time: that is what one expects there, and it is not counted
+- validation takes the time: that is expected there, and not counted
 - a call into a logger or an upload takes it: [logger-blocks-epoch-end](logger-blocks-epoch-end.md)
 - a hook of a callback takes it: [callback-blocks-epoch-end](callback-blocks-epoch-end.md)
 - workers are made again for every epoch: [worker-respawn-epoch-gap](worker-respawn-epoch-gap.md)
@@ -213,7 +213,7 @@ def _remedies(one: Boundary, most: Part) -> list[Remedy]:
             Remedy("Freeze what exists after setup", code=["gc.collect()", "gc.freeze()  # before the first epoch"])
         ]
     if most.where is None:
-        return [Remedy("Look at what the training does after an epoch: do it in a thread, or every few epochs")]
+        return [Remedy("Do in a thread, or every few epochs, what the training does after each epoch")]
     return [
         Remedy(
             f"Run the code at {short(most.where)} in a thread during the next epoch, if it reads nothing that changes",

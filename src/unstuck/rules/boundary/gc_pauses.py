@@ -22,9 +22,9 @@ for batch in loader:
     train_step(batch)
 ```
 
-Keep samples in arrays or tensors rather than in Python objects. Where Python itself collects so often, `gc.disable()`
-and `gc.collect()` at the end of every epoch, on all ranks at the same step. That needs memory for the garbage of an
-epoch, and does nothing against calls in the loop.
+Keep samples in arrays or tensors rather than in Python objects. Where Python itself collects that often, call
+`gc.disable()` once and `gc.collect()` at the end of every epoch, on all ranks at the same step. That needs memory for
+the garbage of an epoch, and does nothing against calls in the loop.
 
 ## Check it yourself
 

@@ -94,7 +94,7 @@ def _finding(case: Case, hung: HungCall, place: str) -> Finding:
         hung.main,
         cause=f"{who} has been blocked in {hung.call.name} for {duration(hung.seconds)}, {place}{why}.",
         seen=[
-            f"{hung.call.name} began {duration(hung.seconds)} ago and has not returned" + _idle(case, hung),
+            _idle(case, hung),
             *([f"such calls took {duration(longest)} at most before"] if longest is not None else []),
             *([modes(hung.main)] if hung.main.loggers else []),
         ],
@@ -109,7 +109,7 @@ def _finding(case: Case, hung: HungCall, place: str) -> Finding:
 
 def _idle(case: Case, hung: HungCall) -> str:
     known = any(seen.pid == hung.main.pid for seen in case.processes or ())
-    return "; its process neither computes nor sends" if known else ""
+    return "the process neither computes nor sends" if known else "the call has not returned"
 
 
 def _remedies(hung: HungCall, *, request: bool) -> list[Remedy]:

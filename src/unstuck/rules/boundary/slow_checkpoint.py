@@ -83,7 +83,6 @@ TEXTS = ("A CPU backend must be enabled for async save",)
 TIMES = 2  # that training went on after: one alone is the price of every run
 SHARE = 0.15  # of the run: below that, saving in another way is not worth the trouble
 SECONDS = 2.0  # in all: less is noise in a short run
-OFTEN = 1.0  # seconds between two: saving that often has to become rarer, not faster
 COSTS = 0.02  # of the run: what saving may take
 
 
@@ -131,7 +130,6 @@ def _seen(one: Held, longest: Saved, ran: float, others: list[Held]) -> Iterator
 
 def _rarer(one: Held, ran: float) -> Remedy:
     every = (one.saves[-1].at - one.saves[0].at) / (len(one.saves) - 1)
-    often = f" than every {duration(every)}" if every < OFTEN else ""
     rarer = max(round(one.seconds / (COSTS * ran)), 2)
     steps = (one.saves[-1].step - one.saves[0].step) // (len(one.saves) - 1) * rarer
     spot = f"  # around the save at {short(one.saves[0].where)}" if one.saves[0].where is not None else ""
@@ -142,7 +140,8 @@ def _rarer(one: Held, ran: float) -> Remedy:
         transformers=f'TrainingArguments(save_strategy="steps", save_steps={steps})',
     )
     return Remedy(
-        f"Save {rarer} times less often{often}: saving then takes about 2 % of the run",
+        f"Save every {duration(every * rarer)} at most, not every {duration(every)}: "
+        "saving then takes about 2 % of the run",
         code=[code] if steps > 0 else [],
     )
 

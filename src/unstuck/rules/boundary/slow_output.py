@@ -72,7 +72,7 @@ def _finding(case: Case, slow: Writing) -> Finding:
             f"{slow.blocked} of {many(slow.looks, 'sample')} found the main thread in a write to {slow.target}",
             *([f"written by {slow.caller}"] if slow.caller else []),
         ],
-        remedy=Remedy("Print only every 100th step, or raise the level of the logging", code=["if step % 100 == 0:"]),
+        remedy=Remedy("Print only every 100th step, or raise the logging level", code=["if step % 100 == 0:"]),
         alternatives=[
             Remedy("Redraw progress bars less often", code=["for batch in tqdm(loader, mininterval=10):"]),
             Remedy(

@@ -34,11 +34,11 @@ for path in sorted(glob.glob("data/*.parquet")):
 
 ## How sure
 Certain of the counts. It is judged from the column of text that training reads (`text`, `content` and the like, or the
-only one): how many documents of each file are null or blank, and how long the others are. Nulls are told from the first
-on; a key that a tenth of all JSON records lack is taken to be optional. Blank texts are told where they are 5 % of the
-documents or more, or half of one file while the others have hardly any: a few are part of any collection. Where the
-others are short (under 1,000 characters), rows are lines or paragraphs with blank ones between them by design, and only
-a file that differs from the others is told.
+only one): how many documents of each file are null or blank, and how long the others are. Nulls are reported from the
+first on; a key that a tenth of all JSON records lack is taken to be optional. Blank texts are reported where they are 5
+% of the documents or more, or half of one file while the others have hardly any: a few are part of any collection.
+Where the others are short (under 1,000 characters), rows are lines or paragraphs with blank ones between them by
+design, and only a file that differs from the others is reported.
 
 ## Seen in
 - https://github.com/Lightning-AI/litgpt/issues/1759: `TextInputSequence must be str`, because some rows were NULL
@@ -131,7 +131,7 @@ def _finding(case: Case, column: Column, odd: Odd) -> Finding:
         + ([f"and {many(len(parts) - LINES, 'more file')} like these"] if len(parts) > LINES else [])
         + [f"that is {percent(odd.texts / column.documents)} of all documents"],
         remedy=Remedy(
-            "Look at these rows and find out where they come from; then write the files again without them.",
+            "Find out where these rows come from, and write the files again without them.",
             code=_look(worst, column.name),
         ),
         alternatives=[

@@ -80,7 +80,7 @@ def _finding(case: Case, column: Column, tokens: float, documents: int, wanted: 
             f"{mean:,.0f} characters are about {tokens:.0f} tokens, an estimate: {CHARACTERS} characters to a token",
         ],
         remedy=Remedy(
-            "Tokenize before training, or many documents in one call, as fast tokenizers do on several threads:",
+            "Tokenize before training, or many documents in one call: fast tokenizers then use several threads.",
             code=['ids = tokenizer(texts)["input_ids"]  # `texts`: a list of many documents'],
         ),
         alternatives=[

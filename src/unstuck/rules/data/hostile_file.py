@@ -30,8 +30,8 @@ ls -b data/                                              # control characters in
 ## How sure
 Certain of what is there. It is judged from how much a compressed file gives for how little, from sizes that are
 declared against what is there, and from names and links of members that are absolute, lead up with `..` or hold control
-characters. Archives of a whole file system hold absolute names without any bad intention. It is told of files that were
-checked, not of those a run had trouble with: no run fails because of a name.
+characters. Archives of a whole file system hold absolute names without any bad intention. Only files that were checked
+are reported, not those a run had trouble with: no run fails because of a name.
 """
 
 from __future__ import annotations
@@ -64,5 +64,5 @@ def check(case: Case) -> Iterator[Finding]:
 def _unpacked(file: DataFile) -> list[Remedy]:
     if file.format != "tar":
         return []
-    text = "Unpack it with the filter that raises on such members (Python 3.12, 3.11.4 or 3.10.12):"
+    text = "Unpack it with the filter that raises on such members (Python 3.12, 3.11.4, 3.10.12 or later):"
     return [Remedy(text, code=[f'tarfile.open({file.path!r}).extractall("unpacked", filter="data")'])]

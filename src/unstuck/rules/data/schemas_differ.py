@@ -33,8 +33,8 @@ for path in sorted(glob.glob("data/*.parquet")):
 ## How sure
 Certain of names and types. They are judged from the columns of parquet and arrow files of one numbered series; of JSON
 lines, from the keys that hold a text in every record. Which side is right is taken from the majority. Widths of the
-same kind of number, kinds of strings, and a column that is null throughout are not told: libraries convert these. Files
-whose names differ in more than numbers are not compared, nor are keys of JSON lines that not every record has.
+same kind of number, kinds of strings, and a column that is null throughout are not reported: libraries convert these.
+Files whose names differ in more than numbers are not compared, nor are keys of JSON lines that not every record has.
 
 ## Seen in
 - https://github.com/huggingface/datasets/pull/6509: why the CastError says which file has other columns

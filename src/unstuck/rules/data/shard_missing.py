@@ -71,7 +71,7 @@ def _named(case: Case, absent: list[str], there: int) -> Finding:
         cause=f"{_first(absent)}{more} not exist: training that names {_them(absent)} raises when "
         f"{'its' if len(absent) == 1 else 'their'} turn comes.",
         seen=[*_names(absent), f"{many(there, 'file')} of what was asked for {'exists' if there == 1 else 'exist'}"],
-        remedy=Remedy("Fetch or write what is missing."),
+        remedy=_fetch(absent),
         alternatives=[Remedy("Name only the files that exist.")],
         subject=Subject("file", absent[0]),
         symptom=Symptom.BAD_DATA.value,
@@ -86,11 +86,17 @@ def _between(case: Case, holes: list[Gap]) -> Finding:
         cause=f"{_first(missing)} {are} missing from a series of {there + len(first.missing):,} files: a glob silently "
         f"skips {_them(missing)}, a brace range raises.",
         seen=[_span(first), *_names(missing)],
-        remedy=Remedy("Fetch or write what is missing."),
+        remedy=_fetch(missing),
         alternatives=[Remedy("Give the training a list of the files that exist, if the gap is intended.")],
         subject=Subject("file", missing[0]),
         symptom=Symptom.BAD_DATA.value,
     )
+
+
+def _fetch(paths: list[str]) -> Remedy:
+    if len(paths) == 1:
+        return Remedy(f"Fetch {printable(paths[0])}, or write it from the source.")
+    return Remedy(f"Fetch the {len(paths):,} missing files, or write them from the source.")
 
 
 def _them(paths: list[str]) -> str:

@@ -93,7 +93,7 @@ def check(case: Case) -> Iterator[Finding]:
             f"{'it' if total == 1 else 'each'} in two."
         )
         remedy = Remedy(
-            "Write these archives again with the files of each sample next to each other: `tar --sort=name`.",
+            "Write these archives again with the files of each sample next to each other: GNU `tar --sort=name`.",
             once_more(case, file),
         )
         yield finding(case, found, cause, remedy, "", [*_sorted(file), *skipped(case)])

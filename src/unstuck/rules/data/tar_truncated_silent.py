@@ -39,8 +39,8 @@ print(open(path, "rb").read()[-1024:].strip(bytes(1)) == b"")
 Certain of the place, and that readers stop there. It is judged from every header of the archive with its checksum, from
 what follows a place that is no header, from whether the other archives of the folder have an end mark, and how long.
 Samples that follow the place are counted; where the file itself ends there, the manifest or the siblings tell how many
-are missing. An archive that only lacks its end mark is told where it is alone, or where most of its siblings have one:
-some programs never write it.
+are missing. An archive that only lacks its end mark is reported where it is alone, or where most of its siblings have
+one: some programs never write it.
 """
 
 from __future__ import annotations

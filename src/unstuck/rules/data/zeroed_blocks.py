@@ -7,8 +7,8 @@ a block it has lost. Sizes agree, archives can be listed, and Pillow silently sh
 on: training continues with them.
 
 ## Fix
-Fetch or write the file again, and check others of the same time: such damage comes in heaps. Have a writer flush to the
-disk before it renames its file:
+Fetch or write the file again, and check others of the same time: such damage rarely comes alone. Have a writer flush to
+the disk before it renames its file:
 
 ```python
 # before

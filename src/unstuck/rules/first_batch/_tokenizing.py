@@ -5,7 +5,7 @@ from __future__ import annotations
 from ...evidence.finding import Remedy
 from ...evidence.loader import Source
 
-BEFOREHAND = Remedy("Tokenise the data once beforehand, and let the training read tokens from disk")
+BEFOREHAND = Remedy("Tokenise the data once, before training, and let the training read tokens from disk")
 
 
 def one_by_one(source: Source) -> bool:
@@ -24,7 +24,7 @@ def in_batches(source: Source, cpus: int) -> Remedy:
 
 
 def more_threads(source: Source, cpus: int) -> Remedy:
-    text = f"Let the tokenizer use all {cpus} CPU cores: it has {source.threads} now"
+    text = f"Let the tokenizer use all {cpus} CPU cores: it uses {source.threads} now"
     if source.name.startswith("tiktoken"):
         return Remedy(text, code=[f"encoding.encode_ordinary_batch(texts, num_threads={cpus})"])
     return Remedy(text, ["unset RAYON_NUM_THREADS TOKENIZERS_PARALLELISM"])

@@ -126,7 +126,7 @@ def _found(case: Case, process: Process, reading: list[Source], looked: int) -> 
             *(f"{file.path}: {many(file.rows or 0, 'row')}" for file in process.data_files[:SHOWN]),
         ],
         remedy=Remedy(
-            "Look at these rows, then convert or download the files again",
+            "Print these rows, then convert or download the files again",
             [f"python -c '{LOOK}' {quoted(first.path)}"] if first else [],
         ),
         alternatives=[Remedy("Read the column that holds the text, if this is the wrong one"), FAIL_EARLY],
@@ -148,7 +148,7 @@ def _ahead(case: Case, column: Column) -> Finding:
             for file, texts in files[:SHOWN]
         ],
         remedy=Remedy(
-            "Look at these documents, then convert or download the files again",
+            "Print these documents, then convert or download the files again",
             [f"python -c '{LOOK}' {quoted(path)}"] if path.endswith(".parquet") else [f"head -n 3 {quoted(path)}"],
         ),
         alternatives=[Remedy("Read the column that holds the text, if this is the wrong one"), FAIL_EARLY],

@@ -145,9 +145,9 @@ def _subject(first: First) -> Subject:
 def _cause(main: Process, first: First, warm: Warming) -> str:
     what = _what(first, warm)
     if first.came:
-        after = f", later ones {duration(first.later)} each" if first.later is not None else ""
-        took = f"the first batch took {duration(first.seconds)}{after}"
-        return f"Slow start, not a hang: {took}{f', {what}' if what else ''}."
+        after = f"; later ones took {duration(first.later)} each" if first.later is not None else ""
+        took = f"the first batch took {duration(first.seconds)}{f', {what}' if what else ''}"
+        return f"Slow start, not a hang: {took}{after}."
     if not main.alive:
         loading = f"its first batch was still loading, after {duration(first.seconds)}"
         return f"The run ended while {loading}: slow, not hung{f', {what}' if what else ''}."

@@ -191,8 +191,8 @@ def _options(case: Case, main: Process, first: First) -> Iterator[Remedy]:
     if source is None:
         yield _in_workers(first)
         most = _most(first.fed)
-        at = f", beginning at {short(most.where)}" if most is not None and most.where is not None else ""
-        yield Remedy(f"Prepare samples once beforehand, and only read them in the training{at}")
+        at = f": begin at {short(most.where)}" if most is not None and most.where is not None else ""
+        yield Remedy(f"Prepare the samples once, before training, and only read them in the training{at}")
         return
     if source.kind == "rows":
         yield Remedy("Read only the columns that are used, in larger row groups")

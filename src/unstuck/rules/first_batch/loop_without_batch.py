@@ -48,7 +48,7 @@ timeout 5 strace -f -e trace=openat -p PID
 - the list it loops over is empty: [nanochat-empty-split-spin](nanochat-empty-split-spin.md)
 - parquet files are opened, but no row group is read: [rank-without-row-groups](rank-without-row-groups.md)
 - rows are read, but all texts are blank: [all-documents-blank](all-documents-blank.md)
-- one sample computes without end, after batches came: [worker-infinite-loop](worker-infinite-loop.md)
+- one sample computes endlessly, after batches came: [worker-infinite-loop](worker-infinite-loop.md)
 - memory or a token count grows: it is still loading, see [first-batch-slow](first-batch-slow.md)
 
 ## How sure

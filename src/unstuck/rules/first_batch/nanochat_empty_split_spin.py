@@ -41,7 +41,7 @@ py-spy dump --pid PID --locals
 - files are opened or read again and again: [loop-without-batch](loop-without-batch.md)
 - only high ranks hang, and parquet files are opened: [rank-without-row-groups](rank-without-row-groups.md)
 - rows are read, but all texts are blank: [all-documents-blank](all-documents-blank.md)
-- one sample computes without end, after batches came: [worker-infinite-loop](worker-infinite-loop.md)
+- one sample computes endlessly, after batches came: [worker-infinite-loop](worker-infinite-loop.md)
 
 ## How sure
 

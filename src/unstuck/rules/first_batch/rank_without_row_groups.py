@@ -187,7 +187,7 @@ def _options(process: Process, most: int, of: int) -> list[Remedy]:
     if most < of:
         return [_smaller(of, process.data_files[0].path.rpartition("/")[2], largest), SPLIT_ROWS, FAIL_EARLY]
     return [
-        Remedy("Look at which row groups this process selects: it finds none, although there are enough"),
+        Remedy("Fix how this process selects its row groups: it finds none, although there are enough"),
         FAIL_EARLY,
     ]
 

@@ -148,7 +148,9 @@ def _seen(loader: Loader, loads: list[Fetching], buffer: HeldBack) -> Iterator[s
 def _smaller(loader: Loader, buffer: HeldBack) -> Remedy:
     rate = buffer.held / loader.first_waits.mean
     enough = max(round(rate), 1)
-    return Remedy(f"Make the buffer smaller: {enough:,} samples fill in a second, it held {buffer.held:,}")
+    return Remedy(
+        f"Use a smaller shuffle buffer: it held {buffer.held:,} samples, and {enough:,} are loaded in a second"
+    )
 
 
 INSTEAD = (

@@ -2,9 +2,9 @@
 
 ## It means
 `shuffle`, `select`, `filter`, `sort` and `train_test_split` move no row. They keep the numbers of the rows in their new
-order (`dataset._indices`). A read that was one piece of memory before becomes a look-up and a small piece for every
-row, put together again in the end. Slices of a thousand rows take ten times as long, and more where the rows come from
-a disk. Rows that are asked for one by one come in pieces anyway: there it is the look-up alone.
+order (`dataset._indices`). A read that was one piece of memory before becomes a look-up and a small copy for every row.
+Slices of a thousand rows take ten times as long, and more where the rows come from a disk. Rows that are asked for one
+by one come in pieces anyway: there it is the look-up alone.
 
 ## Fix
 Write the rows in their new order once. That makes a copy of the dataset in the cache folder.
@@ -41,7 +41,7 @@ for name, rows in (("index", dataset), ("flat", dataset.flatten_indices())):
 
 ## Not this, if
 - decoding or a transform takes the time, not the reading: [dataloader-bound](dataloader-bound.md)
-- a file is opened for each sample: [per-sample-fetch-in-memory](per-sample-fetch-in-memory.md)
+- the data is in memory, and there is no index: [per-sample-fetch-in-memory](per-sample-fetch-in-memory.md)
 - the storage itself is slow, and `flatten_indices()` changes little: [slow-storage](slow-storage.md)
 
 ## How sure

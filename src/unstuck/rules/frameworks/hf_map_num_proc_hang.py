@@ -84,6 +84,7 @@ from ...analysis.standstill import (
     other_threads,
     standing,
 )
+from ...analysis.torch_errors import with_setting
 from ...evidence.finding import Certainty, Finding, Remedy, Symptom
 from ...evidence.live import Seen, Stack
 from ...evidence.loader import Source
@@ -203,8 +204,10 @@ def _remedies(case: Case, one: Culprit, name: str) -> list[Remedy]:
             Remedy(
                 f"Keep each child to one thread, as the first line of {function}:", code=["torch.set_num_threads(1)"]
             ),
-            Remedy("Remove num_proc, and pass batched=True: torch then uses all CPU cores by itself."),
-            Remedy("Start the training with one OpenMP thread:", commands=["export OMP_NUM_THREADS=1"]),
+            Remedy(
+                f"Remove num_proc, and pass batched=True if {function} can take batches: torch then uses all CPU cores."
+            ),
+            Remedy("Start the training with one OpenMP thread:", commands=[with_setting(case, "OMP_NUM_THREADS=1")]),
         ]
     threads = [thread for thread in _holders(case, one.seen) if not thread.startswith(BAR)]
     later = f"before {threads[0]} is started" if threads else "before models, clients and threads are made"

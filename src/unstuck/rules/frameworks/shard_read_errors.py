@@ -7,7 +7,7 @@ and the same damage is met again in every epoch. Where many files are affected, 
 was given.
 
 ## Fix
-Look at the files named, fetch or write them again, or remove them from the list. In the loader, count what is skipped
+Fetch or write the named files again, or remove them from the list. In the loader, count what is skipped
 or replaced, and raise above a limit:
 
 ```python

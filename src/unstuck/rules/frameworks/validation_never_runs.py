@@ -67,6 +67,8 @@ from ...evidence.process import Process
 from ...wording.text import many, short
 from ..rule import rule
 
+RENAMED = [4, 41]  # the version of transformers in which evaluation_strategy became eval_strategy
+
 
 @rule(
     explains=Symptom.WRONG,
@@ -142,13 +144,21 @@ def _remedies(one: Framework, loader: Loader | None) -> list[Remedy]:
         ]
     counts = Remedy(_counts(loader))
     if one.name != LIGHTNING:
-        code = 'TrainingArguments(eval_strategy="epoch")  # evaluation_strategy before transformers 4.41'
-        return [counts, Remedy("Validate at the end of every epoch:", code=[code])]
+        return [counts, Remedy("Validate at the end of every epoch:", code=[_every_epoch(one.version)])]
     return [
         counts,
         Remedy("Remove that __len__: Lightning then looks one batch ahead and validates at the real end."),
         Remedy("End the epoch at a batch that comes:", code=[f"Trainer(limit_train_batches={one.delivered})"]),
     ]
+
+
+def _every_epoch(version: str) -> str:
+    """As this version of transformers calls it; both names, where the version is not known."""
+    known = [int(part) for part in version.split(".")[:2] if part.isdigit()]
+    if len(known) == 2 and known < RENAMED:
+        return 'TrainingArguments(evaluation_strategy="epoch")'
+    older = "" if known else "  # evaluation_strategy before transformers 4.41"
+    return f'TrainingArguments(eval_strategy="epoch"){older}'
 
 
 def _counts(loader: Loader | None) -> str:

@@ -204,7 +204,7 @@ def _remedies(one: Empty) -> list[Remedy]:
     if one.shards.samples:
         return [
             Remedy(
-                "Look at what the pipeline drops (select, handlers), and mix samples of all kinds into every shard."
+                "Keep the pipeline (select, handlers) from dropping whole shards: mix samples of all kinds into each."
             ),
             draw,
         ]

@@ -10,7 +10,7 @@ an epoch no shorter. The same happens with `nodesplitter=None`, and with `split_
 of ranks: it asks the process group, which workers do not have, or RANK and WORLD_SIZE.
 
 ## Fix
-Say it, if there are at least as many shards as ranks times workers:
+Name the splitter, if there are at least as many shards as ranks times workers:
 
 ```python
 # before

@@ -101,7 +101,7 @@ def _found(case: Case, one: Held) -> Finding:
         ),
         alternatives=[
             Remedy("Give that native call a timeout: it has not returned."),
-            Remedy("Look at the whole native stack.", [f"py-spy dump --native --pid {seen.pid}"]),
+            Remedy("Print the whole native stack.", [f"py-spy dump --native --pid {seen.pid}"]),
         ],
         onset_s=case.stall.since if case.stall is not None else None,
         where=where,

@@ -51,7 +51,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ...analysis.case import COMMAND, SIGKILL, Case, reached
+from ...analysis.case import COMMAND, SIGKILL, Case, doing_with, reached
 from ...analysis.memory import told_of_kill
 from ...analysis.rank_deaths import crashed_at
 from ...analysis.torch_errors import with_setting
@@ -86,7 +86,11 @@ def check(case: Case) -> Iterator[Finding]:
         if process is None or process.role not in ("main", COMMAND) or seen.status not in FATAL:
             continue
         newest, place = process.newest_loader, crashed_at(process)
-        told = [reached(newest), f"it was {newest.now}"] if newest is not None else []
+        told = (
+            [reached(newest), *([f"it was {doing}"] if (doing := doing_with(newest)) else [])]
+            if newest is not None
+            else []
+        )
         if case.run.status == 0:
             told.append("the command went on without it and exited with code 0: its work is missing")
         killed, name = seen.status == SIGKILL, _name(case, process)

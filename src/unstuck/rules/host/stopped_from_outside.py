@@ -88,7 +88,7 @@ SENDERS = {
 ADVICE = {
     1: "Start the run in tmux, with nohup, or as a job: the terminal or the ssh connection was closed.",
     13: "Write the output into a file: what read it has ended.",
-    14: "Look for signal.alarm in the program, or for a timer in what starts it.",
+    14: "Find signal.alarm in the program, or the timer in what starts it.",
     24: "Raise the limit of CPU time (ulimit -t, or the queue's limit).",
 }
 
@@ -189,7 +189,7 @@ def _remedies(case: Case, stop: Stop, saved: Covered | None) -> list[Remedy]:
         name = _asked_for(case)
         return [*resume, _requeue(name), _save(name)]
     if not any(main.optimizer_steps for main in case.mains):
-        return [Remedy("Look for what sent the signal, and start the run again: nothing in it failed.")]
+        return [Remedy("Find what sent the signal, and start the run again: nothing in it failed.")]
     if saved is not None and (saved.steps == 0 or not saved.age):
         return resume
     return [*resume, _save(signal_name(-stop.signal) if stop.signal else "SIGTERM")]

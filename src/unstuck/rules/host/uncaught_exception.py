@@ -13,7 +13,7 @@ python -m pdb -c continue train.py         # then: p batch.shape, up, down
 ```
 
 An error of a CUDA kernel (device-side assert, illegal memory access, launch failure) is reported late, at another line
-than the one that failed. Run it again with each kernel checked at once:
+than the one that failed. Run it again, so each kernel is checked right after its launch:
 
 ```sh
 CUDA_LAUNCH_BLOCKING=1 python train.py
@@ -95,14 +95,17 @@ HINTS = {
         "Move model and batch to one device before that line.", code=["batch = batch.to(device)"]
     ),
     "does not require grad and does not have a grad_fn": Remedy(
-        "Look for what cut the graph: detach(), .item(), torch.no_grad(), or parameters that are all frozen."
+        "Find what cut the graph: detach(), .item(), torch.no_grad(), or parameters that are all frozen."
     ),
     "has been modified by an inplace operation": Remedy(
         "Find the in-place operation: anomaly detection names the forward call.",
         code=["torch.autograd.set_detect_anomaly(True)    # slow: for this search only"],
     ),
 }
-LABELS = Remedy("Check that labels are below the number of classes, and indices below the size they index.")
+LABELS = Remedy(
+    "Check that labels are below the number of classes, and indices below the size they index.",
+    code=["assert 0 <= labels.min() and labels.max() < num_classes"],
+)
 
 
 @rule(explains=Symptom.CRASHED, certainty=Certainty.CERTAIN, needs=("recording",), level=Level.ECHO)
@@ -203,7 +206,7 @@ def _seen(process: Process, ranks: int) -> Iterator[str]:
     yield from (f"NCCL's last error: {one.last_error}" for one in errors_of(failure)[:1] if one.last_error)
     if failure.index is not None:
         yield f"sample {failure.index} was being fetched"
-    yield from (f"file in hand: {path}" for path in paths_of(failure)[:2])
+    yield from (f"file open or named there: {path}" for path in paths_of(failure)[:2])
     newest = process.newest_loader
     if newest is not None:
         yield reached(newest)
@@ -217,7 +220,7 @@ def _remedies(case: Case, process: Process, failure: Failure) -> list[Remedy]:
         return [again(case, error), *([LABELS] if error.kind == DEVICE_ASSERT else [])]
     for other in errors_of(failure)[:1]:
         if other.kind == REMOTE_ERROR:
-            return [Remedy("Look at the other ranks and nodes first: one has ended or cannot be reached.")]
+            return [Remedy("Read the logs of the other ranks and nodes first: one has ended or cannot be reached.")]
         if other.details:
             setting = with_setting(case, other.details)
             return [

@@ -42,4 +42,4 @@ def ways(loader: Loader, cpus: int | None) -> list[Remedy]:
         text = f"If {place} computes in Python, map in processes: threads of one process take turns"
         code = f'torchdata.nodes.ParallelMapper(node, map_fn, num_workers={wanted}, method="process")'
         found.append(Remedy(text, code=[code]))
-    return [*found, Remedy(f"Make {place} cheaper.")]
+    return [*found, Remedy(f"Speed up {place}.")]

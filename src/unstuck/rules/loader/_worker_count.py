@@ -88,16 +88,17 @@ def advice(
     before = Remedy("Preprocess the data once, before training, and store the result.")
     if wanted > workers:
         limit = f"; {many(room.cpus, 'CPU core')} may be used" if room.cpus and not waits else ""
-        cheaper = f"Make {slow} cheaper{', too: more workers alone do not suffice' if wanted < needed else ''}."
-        return [Remedy(f"Set {_settings(loader, wanted)} ({reason}{limit})."), Remedy(cheaper), before]
+        faster = f"Speed up {slow}{', too: more workers alone do not suffice' if wanted < needed else ''}."
+        more = Remedy(f"Set {_settings(loader, wanted)} ({reason}{limit}), if memory allows.")
+        return [more, Remedy(faster), before]
     if waits:
         return [
             Remedy("Move the data to faster storage (a local disk): the workers wait for storage, not for the CPU."),
             Remedy("Read larger pieces at once."),
-            Remedy(f"Make {slow} cheaper."),
+            Remedy(f"Speed up {slow}."),
         ]
     return [
-        Remedy(f"Add no workers: {room.words}. Make {slow} cheaper."),
+        Remedy(f"Add no workers: {room.words}. Speed up {slow}."),
         before,
         Remedy("Give the training more CPU cores."),
     ]

@@ -256,7 +256,9 @@ def _advice(kinds: dict[str, list[str]]) -> Remedy:
     if len(differ.usual) != len(differ.other):
         return Remedy("Give all samples the same number of dimensions where they are made.")
     if _are_channels(differ.usual, differ.other):
-        return Remedy("Convert every image to the same channels", code=['image = image.convert("RGB")  # of Pillow'])
+        return Remedy(
+            "Convert every image to the same channels", code=['image = image.convert("RGB")  # a Pillow image']
+        )
     if differ.usual[1:] == differ.other[1:]:
         return Remedy(
             "Pad the sequences in a collate_fn (pad_sequence)", code=_padding(next(iter(kinds)), differ.field)

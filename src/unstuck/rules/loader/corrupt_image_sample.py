@@ -155,7 +155,7 @@ def _sample(failure: Failure) -> str:
 
 def _seen(one: Raised) -> Iterator[str]:
     failure, place = one.failure, user_line(one.failure)
-    yield from (f"file in hand: {path}" for path in paths_of(failure)[:2])
+    yield from (f"file open or named there: {path}" for path in paths_of(failure)[:2])
     inner = failure.frames[-1] if failure.frames else None
     if inner is not None and inner != place:
         yield f"raised by {'/'.join(inner.file.split('/')[-2:])}:{inner.line} in {inner.function}"

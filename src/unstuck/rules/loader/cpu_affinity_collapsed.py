@@ -46,8 +46,8 @@ python -c 'import os; print(len(os.sched_getaffinity(0))); import torch; print(l
 Judged from the affinity of every worker (of the main process, with `num_workers=0`) as the kernel has it, against the
 cores that the machine and the cpusets of its cgroups leave to the training; from how many they had when they began; and
 from the kernel's own count of CPU time and of time spent ready to run without a core. It speaks only where the loop
-waits for data, those who load together may use fewer cores than there are of them, want more than they have, wait for a
-core a third of the time or longer, it is they who keep these cores busy, and the training does not use the others
+waits for data, the processes that load may use fewer cores than there are of them, want more than they have, wait for a
+core a third of the time or longer and keep these cores busy themselves, and the training does not use the others
 elsewhere, as ranks that are bound to parts of a machine do. Workers that wait for storage, and workers that are each
 pinned to a core of their own, are left alone. Where the training was started that way, it may be meant: then the other
 cores must have been idle. In a container, cores are those of its cpuset; a quota is a limit as well.

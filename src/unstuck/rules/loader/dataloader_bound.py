@@ -97,7 +97,7 @@ LONG = 0.002  # seconds of waiting a step: below that, sending a batch from a wo
 SAMPLED = 1.0  # seconds of samples: fewer are an anecdote
 IDLE = 0.5  # of the workers' time: if they rest that much, it is not their samples that take long
 SENDING = Remedy("Return fewer and larger tensors, and no views of big ones: sending batches is what takes long.")
-ELSEWHERE = Remedy("Look at what else each batch takes: the sampler, a batch_sampler, pin_memory.")
+ELSEWHERE = Remedy("Time what else each batch takes: the sampler, a batch_sampler, pin_memory.")
 RECORD = Remedy("Run it under `unstuck run`: a recording tells which batches take long to arrive.")
 TOLD = 0.05  # of loading: less is not worth words
 STARTED = 3.0  # seconds of age of the workers: before, the loop waits for its first batch, and that is no rate
@@ -183,8 +183,8 @@ def _seen(loader: Loader, fetching: list[Fetching], space: Room, parts: Spread |
     found = stripes(loader)
     if found is not None:
         yield (
-            f"the workers work in step: one batch in {found.every} takes {duration(found.long)} to arrive, those "
-            f"between {duration(found.between)}"
+            f"the workers work in step: one batch in {found.every} takes {duration(found.long)} to arrive, the "
+            f"others {duration(found.between)}"
         )
     if not is_of_nodes(loader) and _has_no_room(loader, space, parts):
         yield space.words
@@ -262,8 +262,9 @@ def _sampled_why(loop: Loop) -> str:
         return f"num_workers=0 loads every batch in the training process{f', mostly in {function}' if function else ''}"
     if most is None or loop.idle >= IDLE:
         return "its workers are mostly idle, so samples are not the bottleneck"
-    workers = "its only worker spends" if len(loop.workers) == 1 else "its workers spend"
-    return f"{workers} {percent(most.seconds / loop.loaded)} of theirs in {function}"
+    alone = len(loop.workers) == 1
+    workers, their = ("its only worker spends", "its") if alone else ("its workers spend", "their")
+    return f"{workers} {percent(most.seconds / loop.loaded)} of {their} time in {function}"
 
 
 def _samples(loop: Loop) -> Iterator[str]:

@@ -158,7 +158,7 @@ def _ways(one: Raised) -> list[Remedy]:
     whole = rate > EACH and abs(rate - round(rate)) <= EACH * rate
     each = f" ({many(round(rate), kind)} per sample stays open)" if whole else ""
     code = ['with open(path, "rb") as file:'] if kind == "file" else []
-    last = f": {LARGE:,} last for {LARGE / rate:,.0f} samples per worker" if rate else ""
+    last = f": a limit of {LARGE:,} lasts for {LARGE / rate:,.0f} samples per worker" if rate else ""
     return [
         Remedy(f"Close each {kind} once the sample is read{each}", code=code),
         Remedy("If handles are kept on purpose, keep a bounded number and close the oldest."),

@@ -129,10 +129,8 @@ def _seen(loader: Loader, held: list[Spike]) -> Iterator[str]:
 def _ways(loader: Loader, held: list[Spike], prefetch: int | None) -> list[Remedy]:
     """The fix, and other ways out."""
     samples = [str(one.index) for one in held if _by_one(one)]
-    which = f"sample {samples[0]} takes" if samples else "these batches take"
-    more = f" (also {', '.join(samples[1:5])})" if len(samples) > 1 else ""
     ways = [
-        Remedy(f"Find out why {which} so long{more}; fix or remove {'it' if len(samples) == 1 else 'them'}."),
+        _slowest(loader, samples),
         Remedy(
             "If order does not matter, take batches as they are ready (torch 2.6 or later); this may skew the data "
             "distribution",
@@ -143,6 +141,16 @@ def _ways(loader: Loader, held: list[Spike], prefetch: int | None) -> list[Remed
         ready = settings(loader, prefetch_factor=prefetch)
         ways.append(Remedy(f"Keep more batches ready, if memory allows: {ready}."))
     return ways
+
+
+def _slowest(loader: Loader, samples: list[str]) -> Remedy:
+    more = f" (also {', '.join(samples[1:5])})" if len(samples) > 1 else ""
+    if not samples:
+        return Remedy("Find out why these batches take so long; fix or remove the samples that do.")
+    if loader.iterable or not samples[0].isdigit():
+        return Remedy(f"Find out why sample {samples[0]} takes so long{more}; fix or remove such samples.")
+    code = ["start = time.perf_counter()", f"dataset[{samples[0]}]", "print(time.perf_counter() - start)"]
+    return Remedy(f"Time sample {samples[0]} alone{more}, then fix or remove such samples.", code=code)
 
 
 def _prefetch(case: Case, main: Process, loader: Loader, worst: Spike) -> int | None:

@@ -74,6 +74,7 @@ from ..rule import rule
 JOIN = 5.0  # seconds for which torch waits for one worker
 LONGEST = 1.0  # seconds of a batch: a worker may have been inside one that long when it was to end
 INSIDE = (FetchState.FETCHING, FetchState.LOADING)
+WAIT = Remedy("Wait: the run continues by itself.")
 REMEDY = Remedy(
     "Iterate to the end instead of leaving the loop early: let the sampler draw only what the loop uses",
     code=["sampler = RandomSampler(dataset, num_samples=steps * batch_size)"],
@@ -99,16 +100,15 @@ def _now(case: Case) -> Iterator[Finding]:
         lines = {short(place(user_frame(own.calls))) for _, own in busy}
         yield found(
             one,
-            f"{one.name} is waiting for its workers to end because {len(busy)} "
-            f"{'is' if len(busy) == 1 else 'are'} still inside a sample.",
+            f"{one.name} waits up to {duration(JOIN * len(own_workers))} for its workers to end: {len(busy)} "
+            f"{'is' if len(busy) == 1 else 'are'} inside a sample.",
             [
                 f"{many(len(busy), 'worker')} inside a sample at {', '.join(sorted(lines))}",
-                f"torch waits up to {JOIN:.0f} s for each of {many(len(own_workers), 'worker')}, then terminates it: "
-                f"the run continues by itself, after at most {duration(JOIN * len(own_workers))}",
+                f"torch waits up to {JOIN:.0f} s for each of {many(len(own_workers), 'worker')}, then terminates it",
             ],
-            REMEDY,
+            WAIT,
             case,
-            alternatives=_others(None),
+            alternatives=[REMEDY, *_others(None)],
         )
         return
 

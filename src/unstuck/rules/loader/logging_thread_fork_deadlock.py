@@ -48,8 +48,8 @@ py-spy dump --pid "$MAIN_PID" | grep -B 8 logging
 ## How sure
 Judged from a forked worker whose main thread waits without a time limit and without using CPU time for the lock inside
 a buffered file object, below a write or a flush of `logging`, and from the parent's threads. Certain that the worker
-waits for a lock below `logging` that no thread of its own can release. Which thread of the parent held it is told by
-what that thread does now.
+waits for a lock below `logging` that no thread of its own can release. Which thread of the parent held it is concluded
+from what that thread does now.
 
 ## Seen in
 - https://github.com/DataDog/dd-trace-py/pull/18900: forked children deadlock when they log, because another thread held

@@ -54,8 +54,8 @@ for name, value in vars(dataset).items():
 Judged from the exception that ended the main process while a loader's workers were being started, raised where
 multiprocessing pickles what a new process gets, and from which attributes of the dataset, `collate_fn` or
 `worker_init_fn` are of a kind that cannot be sent. Certain that pickling failed, before any worker ran. The attributes
-are told by their types: the first is the one that the exception names, if it names any; others may follow once that is
-fixed.
+are recognized by their types: the first is the one that the exception names, if it names any; others may follow once
+that is fixed.
 
 ## Seen in
 - https://github.com/pytorch/pytorch/issues/169252: `fork` is no longer the default start method in Python 3.14.
@@ -91,7 +91,7 @@ WORDS = ("pickle", "get local object", "serialize")  # "get local object": how P
 INSIDE_FUNCTION = ("(a lambda", "(defined inside", "(of the class")
 GRADIENTS = "(a tensor that was computed with gradients"
 NOT_FORKED = ("spawn", "forkserver")
-LOOK = Remedy("Look for lambdas, locks, open files and handles in the dataset, collate_fn and worker_init_fn.")
+LOOK = Remedy("Remove lambdas, locks, open files and handles from the dataset, collate_fn and worker_init_fn.")
 FORK = Remedy(
     "Fork the workers, if no other thread runs by then and CUDA is not in use",
     code=['DataLoader(..., multiprocessing_context="fork")'],

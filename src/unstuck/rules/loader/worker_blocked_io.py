@@ -45,7 +45,7 @@ Judged from a worker that is inside a sample while the main process waits for it
 or path in that call points at, what is at the other end, and whether any byte moved between two samples. Certain that
 this worker holds the run up, and what it waits for. A FIFO that no process has open for writing never answers. Whether
 a command, a server or storage is dead or only slow cannot be seen from here: a command is *likely* dead after ten
-seconds without a byte; a connection or a file is told as *waiting*, after a minute.
+seconds without a byte; a connection or a file is reported as *waiting*, after a minute.
 
 ## Seen in
 - https://github.com/webdataset/webdataset/issues/308: `curl` in a pipe never ends after a network error, until the NCCL

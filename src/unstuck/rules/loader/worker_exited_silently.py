@@ -148,17 +148,18 @@ def _remedy(death: Death, words: Failure | None) -> Remedy:
     sample = _index(death)
     if sample is not None and not death.loader.iterable:
         text = "Load this sample in the main process and step through it: it exits at the same call"
-        return Remedy(text, _search(death), code=[f"dataset[{sample!r}]"])
+        return Remedy(text, code=[f"dataset[{sample!r}]"])
     text = "Run the same loader without workers and step through it: it exits at the same call"
-    return Remedy(text, _search(death), code=[settings(death.loader, num_workers=0)])
+    return Remedy(text, code=[settings(death.loader, num_workers=0)])
 
 
 def _alternatives(death: Death, words: Failure | None) -> list[Remedy]:
     if words is not None:
         return []
     raised = Remedy("Raise an exception instead of exiting: torch then reports what and where.")
-    sent = Remedy("Look for what terminates the workers: they answer SIGTERM from their parent with code 0, too.")
-    return [raised, sent] if death.seen.status == 0 and death.known_code else [raised]
+    sent = Remedy("Find what terminates the workers: they answer SIGTERM from their parent with code 0, too.")
+    calls = [Remedy("Search the code for the calls that can exit.", search)] if (search := _search(death)) else []
+    return [*calls, raised, *([sent] if death.seen.status == 0 and death.known_code else [])]
 
 
 def _search(death: Death) -> list[str]:

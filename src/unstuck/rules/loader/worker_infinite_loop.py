@@ -41,8 +41,8 @@ dataset[index]
 ## How sure
 Judged from a worker that uses a whole core, or is ready to, inside one and the same sample while the main process waits
 for it, far beyond what a sample takes in this run; from what it reads and writes, and whether its memory grows. A long
-computation that reads nothing and keeps its memory looks the same from outside, so it is told only after ten times what
-samples of this run usually take, or, where no sample was ever finished, after a minute.
+computation that reads nothing and keeps its memory looks the same from outside, so it is reported only after ten times
+what samples of this run usually take, or, where no sample was ever finished, after a minute.
 
 ## Seen in
 - https://github.com/albumentations-team/albumentations/issues/361: `RandomFog` and other augmentations with while loops

@@ -20,7 +20,7 @@ def __getitem__(self, index):
         raise ValueError(f"{self.paths[index]}: {len(data)} bytes are no whole number of float32")
     return np.frombuffer(data, dtype=np.float32)
 ```
-With webdataset a stage skips single samples by itself, where it is told so:
+With webdataset, a stage skips single samples by itself, if its handler says so:
 ```python
 dataset = wds.WebDataset(urls).decode("pil", handler=wds.warn_and_continue)
 ```
@@ -41,7 +41,7 @@ for batch in DataLoader(dataset, batch_size=8, num_workers=0):
 - the samples of a batch have different shapes: [collate-unequal-shapes](collate-unequal-shapes.md)
 - CUDA is used in the worker: [cuda-in-forked-worker](cuda-in-forked-worker.md)
 - `/dev/shm` is full: [shm-exhausted](shm-exhausted.md)
-- a dataset cannot give out its shards: [wds-fewer-shards-than-workers](wds-fewer-shards-than-workers.md),
+- webdataset cannot split its shards: [wds-fewer-shards-than-workers](wds-fewer-shards-than-workers.md),
   [wds-no-nodesplitter](wds-no-nodesplitter.md)
 
 ## How sure
@@ -78,7 +78,7 @@ RAISED = ("fetch", "init")
 MOST = 20  # words of a cause
 FIXED = "and fix the sample or the line"
 SKIPPED = Remedy(
-    "Let the function return None for it: a `.select()` behind it comes too late, the exception is raised before."
+    "Return None from the function for such a sample: a `.select()` after it comes too late, because it raises first."
 )
 
 
@@ -174,7 +174,7 @@ def _seen(failure: Failure, owner: Owner | None, count: int, *, whole: bool) -> 
         yield f"batch of {batch}: {', '.join(str(one) for one in failure.indices[:16])}"
     if failure.stage:
         yield f"in the stage {failure.stage}" + (f" of {failure.item}" if failure.item else "")
-    yield from (f"file that it was at: {path}" for path in failure.paths[:2])
+    yield from (f"file open or named there: {path}" for path in failure.paths[:2])
     if owner is not None:
         yield f"loader: {owner.loader.name}"
     if count > 1:
@@ -197,7 +197,7 @@ def _of_stage(error: ShardError | None) -> Remedy | None:
         return None
     stage = "map(f" if error.stage == "map" else f"{error.stage}(..."
     return Remedy(
-        f"Look at sample {error.key} first; if such samples are to be expected, skip them where they fail",
+        f"Replace sample {error.key} if it is damaged; if such samples are to be expected, skip them where they fail",
         [f"tar -tvf {quoted(error.path)} | grep -F {quoted(error.key)}"] if error.path.startswith("/") else [],
         code=[f".{stage}, handler=wds.warn_and_continue)"],
     )
@@ -219,7 +219,7 @@ def _remedy(failure: Failure, owner: Owner | None) -> Remedy:
         return Remedy("Compare the shapes, types and fields of these samples: each loads, but the batch does not.")
     if subject is not None and subject.kind == "file":
         name = subject.name.rpartition("/")[2] or subject.name
-        text = f"Check {name}; if files like it are to be expected, handle them where they are read"
+        text = f"Replace {name} if it is damaged; if such files are to be expected, handle them where they are read"
         return Remedy(text, [f"ls -l {quoted(subject.name)}"])
     if failure.index is not None and not (owner is not None and owner.loader.iterable):
         return Remedy(f"Load this sample without a DataLoader, to debug {FIXED}", code=[f"dataset[{failure.index!r}]"])

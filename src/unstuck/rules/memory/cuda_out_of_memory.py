@@ -207,7 +207,7 @@ def _way(case: Case, node: str, numbers: Shortage, name: str) -> Remedy:
             code=['torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))    # before anything is put on a GPU'],
         )
     return Remedy(
-        "See what the other processes are: use another GPU, or stop them if they are leftovers of yours.",
+        "Use another GPU, or stop the other processes if they are leftovers of your own runs.",
         ["nvidia-smi", f"ps -fp {','.join(str(pid) for pid in pids)}"],
     )
 

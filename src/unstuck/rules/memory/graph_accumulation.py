@@ -19,7 +19,7 @@ outputs.append(model(batch).detach())
 metric.update(prediction.detach(), target)
 ```
 
-Compute what is only looked at, such as a validation loss, under `torch.no_grad()`.
+Compute what needs no backward, such as a validation loss, under `torch.no_grad()`.
 
 ## Check it yourself
 ```python
@@ -74,7 +74,7 @@ DETACH = Remedy(
     ],
 )
 NO_GRAPH = Remedy(
-    "Compute what is only looked at without a graph.",
+    "Run the model without a graph where no backward follows, as in validation.",
     code=["with torch.no_grad():", "    output = model(batch)"],
 )
 

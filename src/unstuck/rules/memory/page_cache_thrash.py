@@ -15,7 +15,7 @@ docker run --memory=64g IMAGE
 sbatch --mem=64G job.sh
 ```
 
-Where it can never fit, read it in the order in which a disk is quick: whole shards in sequence with a shuffle buffer,
+Where it can never fit, read it in the order in which a disk is fast: whole shards in sequence with a shuffle buffer,
 instead of single files at random, or from a local SSD.
 
 ```python
@@ -74,7 +74,7 @@ FULL = 0.85  # of the memory that the cache may have; the kernel keeps some free
 
 OTHERS = [
     Remedy("Make the files smaller: fewer bytes per sample, or a compressed format."),
-    Remedy("Read whole shards in sequence with a shuffle buffer, or read from a local SSD, where it can never fit."),
+    Remedy("If it can never fit, read whole shards in sequence with a shuffle buffer, or read from a local SSD."),
 ]
 
 

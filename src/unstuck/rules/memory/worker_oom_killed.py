@@ -3,9 +3,9 @@
 ## It means
 Workers hold memory of their own: what `__getitem__` needs while it runs, batches that wait in the queue (`num_workers`
 x `prefetch_factor` x batch), shuffle buffers, and copies of Python objects that were shared at the fork. Together with
-the main process they reached the limit of the container, the job or the machine, and the kernel killed the largest.
-The exception that the main process raises is no guide: the same kill surfaces as "killed by signal: Killed", as
-ConnectionResetError or as EOFError, by race.
+the main process they reached the limit of the container, the job or the machine, and the kernel killed the largest. The
+exception that the main process raises is no guide: the same kill surfaces as "killed by signal: Killed", as
+ConnectionResetError or as EOFError, whichever comes first.
 
 ## Fix
 If one sample is named, look at that sample: no setting of the loader makes it smaller. If the worker's memory grew from
@@ -131,7 +131,7 @@ def _remedies(case: Case, host: Host, worker: Process, large: Large | None) -> t
     grew, owner, higher = kept(host, worker), case.owner_of(worker.node, worker.pid), higher_limit(case, host)
     if large is not None:
         file = f" ({large.file})" if large.file else ""
-        first = Remedy(f"Look at sample {large.sample}{file}: read it in parts, make it smaller, or exclude it.")
+        first = Remedy(f"Read sample {large.sample}{file} in parts, make it smaller, or exclude it.")
         return [first, higher], ["fewer workers or batches ahead do not make that sample smaller"]
     if grew is not None:
         first = Remedy(

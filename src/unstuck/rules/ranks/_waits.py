@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from ...analysis.case import Case, once
+from ...analysis.case import Case, doing_with, once
 from ...analysis.rank_deaths import ALONE, BY_ITSELF, FINISHED, GAVE_UP, PARTNER_GONE, Death, deaths, members
 from ...analysis.ranks import Stand, elsewhere, stand
 from ...analysis.stacks import meets, place, user_frame
@@ -131,7 +131,7 @@ def _recorded(rank: int, process: Process | None, first: Death) -> Absent:
     loader = process.newest_loader
     if loader is None or not loader.now:
         return Absent(rank, process, "")
-    doing = f"had been {loader.now} (after batch {loader.batches:,})"
+    doing = f"had been {doing_with(loader)} (after batch {loader.batches:,})"
     if loader.now == LoaderState.IN_BODY:
         doing = f"{IN_STEP} {loader.batches:,}"
     return Absent(rank, process, doing, None, loader.now_since)

@@ -60,9 +60,9 @@ print((time.perf_counter() - started) / 50 * accelerator.num_processes, "s of lo
 ## How sure
 
 Judged from what came out of accelerate's `prepare`, and on rank 0 from how long the loop waited for batches against how
-long it trained on them, how many batches it fetched for each step and what fetching one cost. Certain of who loads and
-of the shares: they are measured over every step. It speaks from 30 % waiting on, in a loop of at least ten batches and
-three seconds. Silent where rank 0's workers had to wait for CPU cores: then the machine is too small.
+long it trained on them, how many batches it fetched for each step and what fetching one cost. Certain of which rank
+loads and of the shares: they are measured over every step. It speaks from 30 % waiting on, in a loop of at least ten
+batches and three seconds. Silent where rank 0's workers had to wait for CPU cores: then the machine is too small.
 
 ## Seen in
 
@@ -172,7 +172,7 @@ def _remedy(prepared: Prepared, loader: Loader) -> Remedy:
         f"Let every rank read its own part in {place}, and keep the loader out of prepare() "
         "(dispatch_batches=False alone: every rank reads everything).",
         code=[
-            f"itertools.islice(items, accelerator.process_index, None, {count})  # as many on every rank",
+            f"itertools.islice(items, accelerator.process_index, None, {count})  # as many items on every rank",
             "batch = accelerate.utils.send_to_device(batch, accelerator.device)",
         ],
     )

@@ -57,7 +57,7 @@ print({len(batch) for batch in batch_sampler})  # more than one size: batch_size
   [bucket-remainder](bucket-remainder.md)
 - the loader has `batch_size=None` and crashes at once:
   [accelerate-batch-sampler-none](accelerate-batch-sampler-none.md)
-- one rank skips a batch of its own accord: [rank-local-skip-desync](rank-local-skip-desync.md)
+- one rank skips a batch on its own: [rank-local-skip-desync](rank-local-skip-desync.md)
 
 ## How sure
 

@@ -58,7 +58,7 @@ Judged from a rank that a thread of gloo's aborted while its main thread was in 
 says where it compares the ranks (DDP when it is made, `TORCH_DISTRIBUTED_DEBUG=DETAIL`, accelerate's debug mode), and
 from the sizes in torch's Flight Recorder, where ranks are at the same line with different ones. Certain where torch
 compared the ranks, and where their sizes are known. An abort by gloo's own thread inside a collective has no other
-cause that is known here; the sizes are told as far as a rank lived to write them down. NCCL was not tried here.
+cause that is known here; the sizes are known as far as a rank wrote them down before it ended. NCCL was not tried here.
 
 ## Seen in
 
@@ -248,12 +248,13 @@ def _remedies(process: Process, operation: str, *, last: bool) -> list[Remedy]:
     found = []
     if last:
         drop = settings(process.newest_loader, drop_last=True)
-        code = f"DataLoader(..., {drop})" if drop == "drop_last=True" else drop
-        found.append(Remedy("Drop the smaller last batch, so all ranks have the same size.", code=[code]))
+        line_of_code = f"DataLoader(..., {drop})" if drop == "drop_last=True" else drop
+        found.append(Remedy("Drop the smaller last batch, so all ranks have the same size.", code=[line_of_code]))
     if "gather" in operation:
         found.append(_padded(process))
         any_size = f"Use all_gather_object instead of {operation}: it takes any size (pickled, so for small tensors)."
-        found.append(Remedy(any_size, code=["dist.all_gather_object(found, tensor.cpu())"]))
+        code = ["found = [None] * dist.get_world_size()", "dist.all_gather_object(found, tensor.cpu())"]
+        found.append(Remedy(any_size, code=code))
     return found or [Remedy(f"Give all ranks the same size before {operation}: pad, cut, or drop the last batch.")]
 
 

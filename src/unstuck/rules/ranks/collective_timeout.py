@@ -8,8 +8,8 @@ loop earlier, or has crashed. The others wait for as long as the process group's
 
 ## Fix
 
-Look at the rank that is missing, and at what it did instead. Raise the timeout only where that work is legitimate and
-takes long, such as preprocessing or a large checkpoint:
+Find what kept the missing rank from the call: data that came late, a save, logging, a condition on the rank. Raise the
+timeout only where that work is meant to take long, such as preprocessing or a large checkpoint:
 
 ```python
 dist.init_process_group("nccl", timeout=datetime.timedelta(hours=1))
@@ -80,6 +80,7 @@ TEXTS = (
     "failed to pass monitoredBarrier in",
     "Application timeout caused pair closure",
 )
+ENDED = ("had finished", "had already ended")  # as an absent rank is described
 LEAST = 30  # minutes of a timeout that is recommended
 
 
@@ -154,7 +155,10 @@ def _remedy(found: Wait) -> Remedy:
         return Remedy(f"Find the rank that never reached {_call(found)}: compare the last log lines of all ranks.")
     absent, where = listed(sorted(one.rank for one in found.absent)), found.absent[0].where
     spot = f", starting at {short(where)}" if where not in (None, found.gave_up[0].where) else ""
-    return Remedy(f"Look at what {absent} did before {_call(found)}{spot}; {_waited(found)} only waited.")
+    if found.absent[0].doing.startswith(ENDED):
+        return Remedy(f"Find why {absent} ended without {_call(found)}{spot}: fewer batches, or an early return.")
+    kept = "slow data, a save, logging, or a condition on the rank"
+    return Remedy(f"Find what kept {absent} from {_call(found)}{spot}: {kept}.")
 
 
 def _longer(found: Wait) -> Remedy:

@@ -107,7 +107,7 @@ def check(case: Case) -> Iterator[Finding]:
                     "Start no more ranks on a node than it has GPUs.",
                     ["nvidia-smi --query-gpu=index,pci.bus_id --format=csv"],
                 ),
-                Remedy("Let CUDA_VISIBLE_DEVICES name one GPU for every rank of the node, or unset it."),
+                Remedy("List as many different GPUs in CUDA_VISIBLE_DEVICES as the node has ranks, or unset it."),
             ],
             onset_s=first.failure.at,
             where=user_line(first.failure),

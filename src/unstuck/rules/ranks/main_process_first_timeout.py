@@ -48,8 +48,8 @@ recorded, and whether it came later. Certain of the timeout, of which ranks wait
 counts as at work if it used half a CPU core, read a megabyte a second, recorded batches, stages or progress until the
 end, was seen moving, or reached the barrier later. Inside `main_process_first` it counts unless it was seen blocked:
 the program says itself that the others wait for this. A rank that shows none of this is not called busy: then the rule
-is silent, and the timeout is told without a cause. An endless loop looks like long work; a second run with more time
-tells them apart. NCCL's words are known from its sources; they were not tried here.
+is silent, and the timeout is reported without a cause. An endless loop looks like long work; a second run with more
+time tells them apart. NCCL's words are known from its sources; they were not tried here.
 
 ## Seen in
 

@@ -161,7 +161,10 @@ def _remedy(case: Case, first: Death) -> Remedy:
         return again(case, error)
     if first.failure is not None:
         start = f" ({short(first.where)})" if first.where is not None else ""
-        return Remedy(f"Look at {name} only{start}: the connection errors of the other ranks are consequences.")
+        kind = first.failure.type.rpartition(".")[2]
+        return Remedy(
+            f"Fix the {kind} of {name} first{start}: the connection errors of the other ranks are consequences."
+        )
     if first.status == SIGKILL or first.status in ASKED:
         sender = (
             f"Find what sent {signal_name(first.status or 0)} to {name}: the scheduler, a memory guard, or a person."

@@ -51,7 +51,7 @@ Judged from a rank that is in `init_process_group` without using the CPU, and ho
 recorded and those that a look at the processes shows, against the world size it was given. Or from the exception with
 which it timed out. Or from a `torchrun` that waits for other machines for over a minute. Certain where torch has
 counted. In a run that makes no progress it counts processes: any that could be a rank and is still importing makes it
-silent. Ranks on other machines may start minutes later: that is told as *waiting*, after a minute. A rank that was
+silent. Ranks on other machines may start minutes later: that is reported as *waiting*, after a minute. A rank that was
 recorded and crashed is the cause itself, and this its consequence.
 
 ## Seen in
@@ -153,7 +153,7 @@ def _seen(case: Case, one: Meeting) -> Iterator[str]:
         yield f"{_name(one)}: {said(one.death.failure)}"
     elif one.world is not None:
         there = many(one.processes, "process")
-        yield f"world size {one.world}, and {there} of this run that can be a rank: {_name(one)} is the one that waits"
+        yield f"world size {one.world}, but this run has only {there} that can be a rank; {_name(one)} waits"
     if one.address:
         yield f"the ranks are to meet at {one.address}"
     if one.where is not None:

@@ -33,7 +33,7 @@ sacct -j "$SLURM_JOB_ID" --duplicates -o JobID,State,ExitCode   # Slurm: earlier
 
 ## Not this, if
 
-- the attempts end in different ways: the last one is told by its own rule, such as
+- the attempts end in different ways: the last one is reported by its own rule, such as
   [rank-crash-cascade](rank-crash-cascade.md)
 - something outside stops every attempt: [stopped-from-outside](stopped-from-outside.md)
 

@@ -149,7 +149,7 @@ def _seen(case: Case, late: Late, loader: Loader | None) -> Iterator[str]:
     gain = late.step / max(late.step - late.by, 1e-9)
     yield (
         f"{who(late.process)} comes {duration(late.by)} later than {_others(late)}, in steps of {duration(late.step)}: "
-        f"without that the run is {gain:.1f} times as fast"
+        f"without that the run would be {gain:.1f} times as fast"
     )
     if late.traced:
         ways = ", ".join(f"rank {rank} {duration(max(one, 0.0))}" for rank, one in sorted(late.before.items())[:8])
@@ -209,7 +209,8 @@ def _remedy(late: Late, loader: Loader | None) -> Remedy:
     commands = [f"unstuck why {late.process.pid} --seconds 10"] if late.process.alive else []
     if loader is None:
         text = (
-            f"Look at what rank {rank} alone does between two steps (logging, metrics, saving), and at its GPU and CPU."
+            f"Do less often what rank {rank} alone does between two steps (logging, metrics, saving); else compare its "
+            "GPU and CPU with the others'."
         )
         return Remedy(text, commands)
     place = f" ({short(loader.reads_at)})" if is_users(loader.reads_at) else ""

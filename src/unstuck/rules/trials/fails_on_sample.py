@@ -162,14 +162,14 @@ def _options(trial: Trial, failed: Rung, root: Finding | None) -> Iterator[Remed
     failure = failed.failure
     if failure is not None and failure.paths and not failure.collating:
         name = failure.paths[0].rpartition("/")[2]
-        yield Remedy(f"Look at {name}, which was open at that moment; replace it, or exclude it from the dataset")
+        yield Remedy(f"Replace {name}, which was open at that moment, or exclude it from the dataset")
     elif failure is None and failed.exit and failed.ended == "itself":
         code = ["import faulthandler", "faulthandler.enable()"]
         yield Remedy("Load samples one by one in one process: faulthandler prints the line that crashes", code=code)
     elif failure is None and failed.ended == "itself":
-        yield Remedy("Look at how the dataset finds its data: its list is empty, or its stream ends at once")
+        yield Remedy("Fix how the dataset finds its data: its list is empty, or its stream ends at once")
     elif failed.ended in HANGS:
-        yield Remedy("Look at what that line waits for: a file, a server, a lock")
+        yield Remedy("Find what that line waits for (a file, a server, a lock), and give it a timeout")
     else:
         yield Remedy("Start at that line: in one process a debugger and print work")
     yield from again if commands else ()

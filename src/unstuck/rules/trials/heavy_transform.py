@@ -147,7 +147,7 @@ def _free(facts: Differences, own: Measured | None) -> int:
 def _options(trial: Trial, facts: Differences, own: Measured | None) -> Iterator[Remedy]:
     stage = f"`{facts.function}`" if facts.function else "making a sample"
     yield Remedy(f"Speed up {stage}: whole-array operations instead of a Python loop, or smaller data")
-    yield Remedy("Do what is not random once beforehand, and store the result")
+    yield Remedy("Do what is not random once, before training, and store the result")
     yield Remedy("Do it on the GPU, for whole batches, after loading")
     if _free(facts, own) >= 1:
         command = [f"unstuck tune {quoted(trial.target.name)}"] if trial.target is not None else []

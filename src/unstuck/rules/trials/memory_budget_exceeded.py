@@ -92,6 +92,7 @@ NAMES = {
     "waiting": "queued batches",
     "waiting, no tensors": "queued arrays, strings and numbers",
     "in use": "the batch in use",
+    "being made": "batches being made",
     "workers": "the workers themselves",
     "allocator": "allocator overhead",
 }
@@ -162,7 +163,7 @@ def _least(budget: Budget) -> list[str]:
 
 def _options(budget: Budget) -> list[Remedy]:
     fits = [
-        Remedy(f"Change the settings: {size(other.node)} is needed then{_tight(other)}", code=[other.setting])
+        Remedy(f"Use smaller settings: {size(other.node)} is needed then{_tight(other)}", code=[other.setting])
         for other in _fitting(budget)[:OPTIONS]
     ]
     if fits:
@@ -183,7 +184,7 @@ def _measured(case: Case, trial: Trial, rung: Rung) -> Finding:
     return case.finding(
         cause=f"Loading a few samples already takes {size(rung.peak)} of memory, more than is allowed.",
         seen=[f"{rung.title}: {rung.reason}; it ran for {rung.seconds:.1f} s"],
-        remedy=Remedy("Load one sample alone, and look for what it keeps: a whole file, a cache that is never emptied"),
+        remedy=Remedy("Load one sample alone, and find what it keeps: a whole file, a cache that is never emptied"),
         subject=Subject("loader", name),
         symptom=Symptom.WRONG.value,  # nothing has crashed yet
     )

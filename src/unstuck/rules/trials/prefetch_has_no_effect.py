@@ -122,7 +122,7 @@ def _remedy(trial: Trial, asked: int | None) -> Remedy:
     loader = trial.target.loader if trial.target is not None else None
     code = [settings(loader, num_workers=1, **({NAME: asked} if asked else {}))]
     command = [f"unstuck tune {quoted(trial.target.name)}"] if trial.target is not None else []
-    return Remedy("Have at least one worker, which loads ahead; tune finds how many are worth it", command, code)
+    return Remedy("Use at least one worker, which loads ahead; tune finds how many are worth it", command, code)
 
 
-WITHOUT = Remedy(f"Remove {NAME}, if it has to be num_workers=0")
+WITHOUT = Remedy(f"Remove {NAME}, if num_workers has to stay 0")

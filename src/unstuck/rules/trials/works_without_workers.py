@@ -8,8 +8,8 @@ go through /dev/shm; every worker takes memory and file descriptors of its own.
 
 ## Fix
 
-What the finding says is the reason. Most often, something in the dataset does not survive the way into the worker. Open
-it there, on first use:
+What the finding says is the reason. Most often, something in the dataset does not survive being sent to the worker.
+Open it there, on first use:
 
 ```python
 class Volumes(Dataset):  # before: one handle, shared by all forked workers
@@ -201,5 +201,5 @@ def _options(trial: Trial, failed: Rung) -> Iterator[Remedy]:
         yield Remedy("Until then, use one worker: that works", code=["num_workers=1"])
     else:
         look = [f"unstuck why {quoted(failed.folder)}"] if failed.folder else []
-        yield Remedy("Look at how the failed rung ended: it is recorded", look)
+        yield Remedy("Read how the failed rung ended: it is recorded", look)
         yield Remedy("Until it is fixed, load without workers: that works", code=["num_workers=0"])

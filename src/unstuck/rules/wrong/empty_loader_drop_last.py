@@ -164,6 +164,6 @@ def _empty_remedies(loader: Loader) -> list[Remedy]:
     place = f" ({short(loader.created)})" if is_users(loader.created) else ""
     dataset = _last(loader.dataset) if loader.dataset else "the dataset"
     return [
-        Remedy(f"Check what {dataset} is made of{place}: a pattern that matches nothing, a filter that keeps nothing"),
+        Remedy(f"Fix what {dataset} is made of{place}: a pattern matches nothing, or a filter keeps nothing"),
         Remedy("Stop the run when the first epoch yields no batch"),
     ]

@@ -4,7 +4,7 @@
 The first epoch after a resume has only what is left of the interrupted one. That is right. But where the position that
 was loaded stays in the dataset or the sampler, and every `__iter__` starts from it, all later epochs begin there too:
 the samples before it are never trained on again. With StatefulDataLoader that happens to a dataset which sets its
-position in `load_state_dict` and does not take it back, in the main process or in persistent workers.
+position in `load_state_dict` and never resets it, in the main process or in persistent workers.
 
 ## Fix
 Use the loaded position once:

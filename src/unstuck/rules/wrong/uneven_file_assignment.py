@@ -191,7 +191,7 @@ def _batches(one: Share) -> str:
 def _written(few: Share, split: FileSplit) -> Remedy:
     world, workers = len(split.counts), max(few.loader.num_workers, 1)
     times = "" if workers == 1 else f" times {workers} workers"
-    return Remedy(f"Write the data as a multiple of {world * workers} files ({world} ranks{times}), many and small")
+    return Remedy(f"Write the data as many small files, a multiple of {world * workers} ({world} ranks{times})")
 
 
 def _of_samples(few: Share, split: FileSplit) -> Remedy:
@@ -256,7 +256,7 @@ def _over_workers(case: Case, crew: Crew, split: FileSplit) -> Finding:
             f"with even shares the same epoch takes {duration(crew.evenly)}",
             f"loader: {crew.loader.name}",
         ],
-        remedy=Remedy(f"Write the data as a multiple of {len(crew.streams)} files, many and small"),
+        remedy=Remedy(f"Write the data as many small files, a multiple of {len(crew.streams)} (the workers)"),
         alternatives=_workers_others(crew, split),
         onset_s=first.ended,
         where=crew.loader.reads_at if is_users(crew.loader.reads_at) else crew.loader.created,
