@@ -52,7 +52,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ...analysis.case import Case
+from ...analysis.case import SIGKILL, Case
 from ...analysis.memory import kills_at_the_end
 from ...evidence import Sample
 from ...evidence.finding import Certainty, Finding, Remedy, Symptom
@@ -79,6 +79,9 @@ def check(case: Case) -> Iterator[Finding]:
             continue
         mains = [process for process in here if process.role != "worker"]
         if any(process.alive or process.ended is not None or process.failure for process in mains):
+            continue
+        exits = [seen for process in mains for seen in case.exits_of(process)]
+        if any(seen.status != SIGKILL for seen in exits):  # it was not killed with the rest
             continue
         last = samples[-1]
         kills = kills_at_the_end(host).of_it
