@@ -3,6 +3,9 @@
 Run folders come from colleagues, shared disks and other users. A path in one of them may be a link to a file of ours, a
 FIFO that nobody writes to, a device without an end or a sparse file of terabytes. Whatever is read or written there
 goes through here.
+
+A path is looked up anew each time, and whoever may write to a folder above it may put another in its place meanwhile.
+So a watcher holds its run folder open: what lies below is then reached from that very folder, wherever it is moved.
 """
 
 from __future__ import annotations
@@ -10,10 +13,15 @@ from __future__ import annotations
 import contextlib
 import os
 import stat
+from collections.abc import Iterator
 from pathlib import Path
 
 LARGEST_TEXT = 256 << 20  # bytes of one JSON document or journal: far above what 1,000 ranks come to
 PRIVATE_FILE, PRIVATE_FOLDER = 0o600, 0o700
+INTO = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC  # a folder, to reach what is in it
+_NEVER = os.O_NOFOLLOW | os.O_CLOEXEC  # through a link; into a program that we start
+
+_held: dict[str, int] = {}  # folders by their paths, and a descriptor of each
 
 
 class NotPlainError(OSError):
@@ -26,10 +34,47 @@ class NotPlainError(OSError):
         return f"{self.filename} is {self.strerror}"
 
 
+def hold(folder: str | Path, fd: int) -> None:
+    """From now on, what this process writes below this path goes into the folder that this is a descriptor of."""
+    let_go(folder)
+    _held[os.fspath(folder)] = fd
+
+
+def let_go(folder: str | Path) -> None:
+    fd = _held.pop(os.fspath(folder), None)
+    if fd is not None:
+        os.close(fd)
+
+
+def check_held(folder: str | Path) -> None:
+    """Raises OSError where another folder lies by now under the path of one that is held."""
+    fd = _held.get(os.fspath(folder))
+    if fd is not None and not os.path.samestat(os.fstat(fd), os.lstat(folder)):
+        raise NotPlainError(folder, "another folder than the one that was made for the run")
+
+
+@contextlib.contextmanager
+def reached(path: str | Path) -> Iterator[tuple[int | None, str]]:
+    """A file's folder as a descriptor, and its name there. None: no folder above it is held, the name is a path."""
+    path = os.fspath(path)
+    held = next((folder for folder in _held if path.startswith(f"{folder}/")), None)
+    if held is None:
+        yield None, path
+        return
+    *parts, name = path[len(held) :].strip("/").split("/")
+    with contextlib.ExitStack() as opened:
+        above = _held[held]
+        for part in parts:
+            above = os.open(part, INTO, dir_fd=above)
+            opened.callback(os.close, above)
+        yield above, name
+
+
 def open_plain(path: str | Path, *, largest: int | None = None, follow: bool = False) -> int:
     """A descriptor for reading a regular file; `follow` where the user named the file himself."""
     # First only the name, for its type: to open a device, a watchdog or a tape, is to act on it.
-    name = os.open(path, os.O_PATH | os.O_CLOEXEC | (0 if follow else os.O_NOFOLLOW))
+    with reached(path) as (above, last):
+        name = os.open(last, os.O_PATH | os.O_CLOEXEC | (0 if follow else os.O_NOFOLLOW), dir_fd=above)
     try:
         about = os.fstat(name)
         if stat.S_ISREG(about.st_mode) and (largest is None or about.st_size <= largest):
@@ -49,28 +94,55 @@ def read_plain(path: str | Path, *, largest: int = LARGEST_TEXT, follow: bool = 
 
 def write_private(path: str | Path, data: bytes) -> None:
     """Replace a file as a whole, readable by its owner alone. A link in its place is replaced, not followed."""
-    half = f"{path}.{os.getpid()}.half"
-    with contextlib.suppress(FileNotFoundError):
-        os.unlink(half)
-    fd = os.open(half, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, PRIVATE_FILE)
-    try:
-        with os.fdopen(fd, "wb") as file:
-            file.write(data)
-        os.replace(half, path)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            os.unlink(half)
-        raise
+    with reached(path) as (above, name):
+        half = f"{name}.{os.getpid()}.half"
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(half, dir_fd=above)
+        fd = os.open(half, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _NEVER, PRIVATE_FILE, dir_fd=above)
+        try:
+            with os.fdopen(fd, "wb") as file:
+                file.write(data)
+            os.replace(half, name, src_dir_fd=above, dst_dir_fd=above)
+        except BaseException:
+            with contextlib.suppress(OSError):
+                os.unlink(half, dir_fd=above)
+            raise
 
 
-def append_private(path: str | Path) -> int:
+def create_private(path: str | Path) -> int:
+    """A descriptor for writing to a file that was not there. Raises FileExistsError."""
+    with reached(path) as (above, name):
+        return os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _NEVER, PRIVATE_FILE, dir_fd=above)
+
+
+def append_private(path: str | Path, *, flags: int = os.O_WRONLY | os.O_APPEND) -> int:
     """A descriptor for appending to a regular file of ours, which is made where there is none."""
-    flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
-    fd = os.open(path, flags, PRIVATE_FILE)
+    with reached(path) as (above, name):
+        fd = os.open(name, flags | os.O_CREAT | os.O_NONBLOCK | _NEVER, PRIVATE_FILE, dir_fd=above)
     if not stat.S_ISREG(os.fstat(fd).st_mode):
         os.close(fd)
         raise NotPlainError(path, "not a file")
     return fd
+
+
+def make_folder(path: str | Path) -> None:
+    """A folder in one that is there, for its owner alone. It may be there already."""
+    with reached(path) as (above, name):
+        try:
+            os.mkdir(name, PRIVATE_FOLDER, dir_fd=above)
+        except FileExistsError:
+            if not stat.S_ISDIR(os.stat(name, dir_fd=above, follow_symlinks=False).st_mode):
+                raise
+
+
+def move(path: str | Path, to: str | Path) -> None:
+    with reached(path) as (above, name), reached(to) as (there, other):
+        os.replace(name, other, src_dir_fd=above, dst_dir_fd=there)
+
+
+def remove(path: str | Path) -> None:
+    with reached(path) as (above, name):
+        os.unlink(name, dir_fd=above)
 
 
 def _kind(mode: int) -> str:

@@ -6,12 +6,13 @@ import os
 import re
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import NamedTuple
 
 from ..errors import UserError
 from ..inside.format import SAMPLE_TIMES
 from ..inside.redaction import redacted
-from ..safe_files import append_private, read_plain, write_private
+from ..safe_files import append_private, move, read_plain, write_private
 from ..wording.printable import printable
 
 LEVEL, EVERY, VALIDATION_EVERY = "UNSTUCK_LOG_LEVEL", "UNSTUCK_LOG_EVERY", "UNSTUCK_LOG_VALIDATION_EVERY"
@@ -146,8 +147,8 @@ class LogFile:
     def _rotate(self) -> None:
         try:
             for number in range(self._kept - 1, 0, -1):
-                if os.path.exists(older(self.path, number)):
-                    os.replace(older(self.path, number), older(self.path, number + 1))
+                with suppress(FileNotFoundError):
+                    move(older(self.path, number), older(self.path, number + 1))
             write_private(older(self.path, 1), read_plain(self.path))
         except OSError as error:  # no room for a copy: the newest lines are worth more than the oldest
             self.failed = error

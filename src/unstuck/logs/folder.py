@@ -8,6 +8,7 @@ from collections.abc import Callable
 
 from ..evidence import Run
 from ..report import Report
+from ..safe_files import make_folder
 from ..wording.printable import quoted
 from ..wording.text import duration, ending
 from . import failures
@@ -96,7 +97,7 @@ class LogFolder:
             self._refuse(failed)
 
     def _open(self, path: str) -> LogFile:
-        os.makedirs(self.path, exist_ok=True)
+        make_folder(self.path)
         file = self._files[path] = LogFile(path)
         if path != self.main_log:
             self._ranks[path] = None

@@ -13,7 +13,8 @@ import signal
 import subprocess
 import sys
 
-from ..safe_files import PRIVATE_FOLDER, append_private
+from ..inside.core import run_folder
+from ..safe_files import append_private, hold, make_folder
 from .files import LogFile
 
 PATIENCE = 2.0  # seconds: a process that outlives the command may hold the pipe for ever
@@ -26,7 +27,7 @@ class Output:
 
     def __init__(self, path: str) -> None:
         """Raises OSError where there can be no such file."""
-        os.makedirs(os.path.dirname(path), PRIVATE_FOLDER, exist_ok=True)
+        make_folder(os.path.dirname(path))
         os.close(append_private(path))
         self.path = path
         source, self.fd = os.pipe2(os.O_CLOEXEC)
@@ -58,7 +59,9 @@ def drain(path: str) -> None:
         signal.signal(number, signal.SIG_IGN)
     with contextlib.suppress(OSError):  # an unprivileged user may have used up what pipes he may have
         fcntl.fcntl(0, fcntl.F_SETPIPE_SZ, AT_ONCE)
+    folder = os.path.dirname(os.path.dirname(path))
     try:
+        hold(folder, run_folder.opened_run(folder))
         file: LogFile | None = LogFile(path, LIMIT, KEPT)
     except OSError:
         file = None

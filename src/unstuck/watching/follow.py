@@ -13,7 +13,7 @@ from ..evidence.journal import Begin, End, Glanced, Gone, Heard, Line, Look
 from ..evidence.live import Frame
 from ..inside.format import RecordingName, recording_name
 from ..probes import cgroups, kernel, machine
-from ..safe_files import append_private, read_plain, write_private
+from ..safe_files import append_private, read_plain, remove, write_private
 from ..wording.text import in_words
 from . import run_storage
 from .handles import Handle, handle_on
@@ -228,7 +228,7 @@ class Journal:
         dropped = set(looks[1::2])
         try:
             write_private(old, b"".join(line for number, line in enumerate(lines) if number not in dropped))
-            self.path.unlink()
+            remove(self.path)
         except OSError:  # a full disk: as much is written as has room
             return
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import os
 import shutil
 import tempfile
@@ -18,20 +17,20 @@ from ..inside.core import run_folder
 from ..inside.format import MAIN_LAYOUT
 from ..inside.redaction import redacted_arguments
 from ..probes.machine import file_system
-from ..safe_files import PRIVATE_FILE, read_plain, write_private
+from ..safe_files import append_private, create_private, hold, read_plain, remove, write_private
 
 # File systems on which reserved space is there when it is written to. Elsewhere a full disk would kill with SIGBUS.
 RESERVING = {"ext2", "ext3", "ext4", "xfs", "jfs", "f2fs", "tmpfs", "overlay"}
 TRIES, APART = 10, 0.02  # somebody who only asks whether a lock is held has it for a moment
 SCHEDULERS = {"SLURM_JOB_ID": "Slurm", "SLURM_JOB_END_TIME": "Slurm", "KUBERNETES_SERVICE_HOST": "Kubernetes"}
 LONGEST_TIME = 12  # digits
-LOCK_SIZE = 64  # bytes: written over as a whole
 
 
 def make(base: Path, command: list[str]) -> tuple[Path, Path]:
     """A new run's folder and the folder for its recordings, or a clear word on why there can be none."""
     try:
         folder = Path(run_folder.make(str(base), command))
+        hold_run(folder)
         recordings = folder / "recordings"
         if file_system(folder) not in RESERVING:
             recordings = _on_a_local_disk(folder)
@@ -42,15 +41,22 @@ def make(base: Path, command: list[str]) -> tuple[Path, Path]:
     return folder, recordings
 
 
+def hold_run(folder: Path) -> None:
+    """Nobody who may write to folders above can send elsewhere what this process writes into the run's folder."""
+    hold(folder, run_folder.opened_run(str(folder)))
+
+
 def discard(folder: Path, recordings: Path) -> None:
     """The command could not be started: the folder that was made for it goes, unless others of its run use it."""
     for path in (*([recordings] if recordings.parent != folder else []), folder / "recordings"):
         with contextlib.suppress(OSError):
             os.rmdir(path)
     if not (folder / "recordings").exists():
-        for name in (run_folder.MARK, f"recordings-{os.uname().nodename}.at"):
+        node = os.uname().nodename
+        alone = () if run_folder.belongs_to_others() else (run_folder.lock_name(node),)
+        for name in (run_folder.MARK, f"recordings-{node}.at", *alone):
             with contextlib.suppress(OSError):
-                os.unlink(folder / name)
+                remove(folder / name)
     with contextlib.suppress(OSError):
         os.rmdir(folder)
 
@@ -70,7 +76,7 @@ def describe(folder: Path, command: list[str], pid: int | None) -> Run:
     )
     file = folder / "run.json"
     try:
-        fd = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, PRIVATE_FILE)
+        fd = create_private(file)
     except FileExistsError:
         return _described_before(file, run)
     with os.fdopen(fd, "wb") as opened:
@@ -136,7 +142,7 @@ class Lock:
         words = [state, *(str(word).encode() for word in (run_folder.life(), pid, run_folder.process_start(pid) or 0))]
         if self._fd is not None:
             with contextlib.suppress(OSError):
-                os.pwrite(self._fd, b" ".join(words).ljust(LOCK_SIZE - 1) + b"\n", 0)
+                os.pwrite(self._fd, b" ".join(words).ljust(run_folder.LOCK_SIZE - 1) + b"\n", 0)
 
     def say_over(self) -> None:
         """From now on, what is launched on this node is another run. The lock is held until this one is judged."""
@@ -152,19 +158,15 @@ def elect(folder: Path) -> Lock | None:
     """The lock of this node's one watcher. None: another has it. Where nothing can be locked, watching goes on."""
     path = folder / run_folder.lock_name(os.uname().nodename)
     try:
-        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, PRIVATE_FILE)
+        fd = append_private(path, flags=os.O_RDWR)
     except OSError:
         return Lock(None)
-    for _ in range(TRIES):
-        try:
-            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    try:
+        if run_folder.locked(fd):
             return Lock(fd)
-        except BlockingIOError:
-            time.sleep(APART)
-        except OSError:  # Lustre without -o flock, NFS without lockd: the owner that is written down has to do
-            if not run_folder.is_held(fd, os.pread(fd, LOCK_SIZE, 0).split()):
-                return Lock(fd)
-            break
+    except OSError:  # Lustre without -o flock, NFS without lockd: the owner that is written down has to do
+        if not run_folder.is_held(fd, os.pread(fd, run_folder.LOCK_SIZE, 0).split()):
+            return Lock(fd)
     os.close(fd)
     return None
 
@@ -185,7 +187,7 @@ def _on_a_local_disk(folder: Path) -> Path:
     note = folder / f"recordings-{os.uname().nodename}.at"
     for _ in range(TRIES):
         try:
-            fd = os.open(note, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, PRIVATE_FILE)
+            fd = create_private(note)
         except FileExistsError:
             known = Path(os.fsdecode(read_plain(note, largest=4096)))
             if run_folder.kind_of(str(known)) is not None:
@@ -198,7 +200,7 @@ def _on_a_local_disk(folder: Path) -> Path:
             file.write(os.fsencode(recordings))
         return recordings
     write_private(note, b"")  # the machine was started anew, and its temporary files are gone
-    note.unlink()
+    remove(note)
     return _on_a_local_disk(folder)
 
 
@@ -206,15 +208,16 @@ def leave_local_disk(recordings: Path, folder: Path) -> None:
     """Everything is home: the local folder goes."""
     if recordings.parent != folder:
         shutil.rmtree(recordings, ignore_errors=True)
-        (folder / f"recordings-{os.uname().nodename}.at").unlink(missing_ok=True)
+        with contextlib.suppress(FileNotFoundError):
+            remove(folder / f"recordings-{os.uname().nodename}.at")
 
 
 def _try_to_reserve(recordings: Path) -> None:
     """What a recorded process will do, done once before it matters."""
     path = recordings / f".reserve-{os.getpid()}"
-    fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, PRIVATE_FILE)
+    fd = create_private(path)
     try:
         os.posix_fallocate(fd, 0, MAIN_LAYOUT.size())
     finally:
         os.close(fd)
-        path.unlink()
+        remove(path)

@@ -23,6 +23,7 @@ from ..evidence.finding import Certainty, Finding, Symptom
 from ..evidence.live import Stall
 from ..inside.format import RecordingName
 from ..report import Report
+from .run_storage import hold_run
 from .stall_clock import LEAST, LivenessClock, StallClock, WatchedTime, limit
 
 PATIENCE = 60.0  # seconds after which a stall is told without a cause
@@ -264,6 +265,7 @@ def main(folder: Path, pid: int, stall: Stall, due: float) -> int:
         return 2
     sys.stdout.buffer.write(msgspec.json.encode(report))
     try:
+        hold_run(folder)  # as it is now: a look takes a while
         save_snapshot(report, folder)
     except OSError as error:
         print(f"unstuck: the snapshot of the stall could not be saved in {folder} ({error.strerror})", file=sys.stderr)

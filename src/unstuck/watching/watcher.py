@@ -18,7 +18,7 @@ from ..logs.folder import LogFolder
 from ..logs.writer import Logs
 from ..probes import kernel, processes
 from ..report import Report, encoded
-from ..safe_files import write_private
+from ..safe_files import check_held, write_private
 from ..wording.printable import quoted_line
 from . import run_storage
 from .fence import Fence, speak
@@ -135,10 +135,12 @@ class Watcher:
         run_storage.leave_local_disk(self.recordings, self.folder)
 
     def _forget(self) -> None:
+        check_held(self.folder)
         retention.forget_aloud(self.folder.parent, retention.RUN, self.folder, self._teller.say)
 
 
 def _diagnosed(folder: Path) -> Report:
+    check_held(folder)
     # Not before it is needed: numpy starts threads, and takes time that a running training should not wait for.
     from ..diagnose import diagnose
 

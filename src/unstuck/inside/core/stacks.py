@@ -120,7 +120,7 @@ class Stacks:
 
     def _open(self, path: str) -> bool:
         try:
-            self._put(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600))
+            self._put(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600))
         except OSError:
             return False
         self.path = path

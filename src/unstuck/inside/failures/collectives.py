@@ -165,7 +165,7 @@ def write_flight_record(recorder: Recorder) -> None:
     entries = pickle.loads(told).get("entries", [])  # noqa: S301  (torch's own, of this process)
     drift = _drift(recorder)
     text = json.dumps([_entry(one, drift) for one in entries[-KEPT:]], ensure_ascii=False, default=str)
-    fd = os.open(half, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+    fd = os.open(half, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     try:
         os.write(fd, text.encode("utf-8", "replace"))
     finally:
