@@ -92,6 +92,38 @@ TEXTS = [
     f"123456789:AA{LONG}",
     f"-----BEGIN RSA PRIVATE KEY-----\nMIIE{X}\n{LONG}\n-----END RSA PRIVATE KEY-----",
     f"-----BEGIN PRIVATE KEY-----\n{LONG}",
+    f"GOCSPX-{LONG[:28]}",
+    f"PGPASSWORD={X}",
+    f"dbpassword={X}",
+    f"SSHPASS={X}",
+    f"MYSQL_PASS={X}",
+    f"SMTP_PASS: {X}",
+    f"pass={X}",
+    f"encoder_pass={X}",
+    f"train.py --db-pass {X}",
+    f"train.py --pass {X}",
+    f"GITHUBTOKEN={X}",
+    f"WANDBAPIKEY={X}",
+    f"authkey={X}",
+    f"kaggle_key={X}",
+    f"API_KEY_2={X}",
+    f"HF_TOKEN_2={X}",
+    f"password=['{X}']",
+    f"password=('{X}', ['{X}'])",
+    f"api_keys: ['{X}', '{X}'], lr=3",
+    f"auth=('bob', '{X}')",
+    f"auth=HTTPBasicAuth('bob', '{X}')",
+    f"password={{'a': '{X}'",
+    f"https://h.co/cb#access_token={X}&n=3",
+    f"sh -c 'curl -u bob:{X} https://h.co'",
+    f"curl -ubob:{X}",
+    f"docker login --user bob:{X}",
+    f"sh -c \"train.py --password '${X}'\"",
+    f'train.py --password "two {X}" --lr 3',
+    f"password=${X}",
+    f"password=<{X}",
+    f"password={{{X}",
+    f"https://h.co/f?pass={X}",
 ]
 SECRETS = (X, X.upper(), LONG[:16], HEX[:32])
 
@@ -166,6 +198,14 @@ HARMLESS = [
     "{'image_token_index': 32000, 'vision_feature_layer': -2, 'token_type_ids': None}",
     "DatasetGenerationError: An error occurred while generating the dataset shard 3: key: image_0001.png",
     "ghosts, ASIANFACES2020.tar, sk-resnet, npm_modules, keyboard=qwerty",
+    "bypass=word, compass=word, passes=word, surpass=word, trespass=word, highpass=hann, encompass: all",
+    "num_keys=x keys=12 keys=many monkey=x turkey=y hotkey=z keyboard=q, shared_keys=['a', 'b'], state_keys=['a']",
+    "pass_rate=word, forward_pass=word, second_pass=word, low_pass=word, FORWARD_PASS=x, pass@1=0.5, pass=3",
+    "forward pass: done, pass: 3 of 4, tiktoken=main, subtoken=x, retoken=y, token_0=x",
+    "token=$TOKEN, token=${TOKEN}, token=<token>, password={password}, api_key=%(api_key)s, --password $PASSWORD",
+    "token=$(cat /run/token) auth=<requests.auth.HTTPBasicAuth object at 0x7f1234567890>",
+    "token: (see above), password=[], token=[1, 2], pad_token=<pad>, mask_token=['a'], authors=['a', 'b']",
+    "docker run --user 1000:1000 and rsync -u host:dir, python -u train.py:main",
     "日本語のファイル名: データ_0001.png 🚀 naïve café",
     "",
 ]
@@ -210,6 +250,17 @@ ARGUMENTS = [
     [f"url=https://x?token={X}"],
     ["--conn", f"Server=x;User=y;Password={X};"],
     ["sh", "-c", f"HF_TOKEN={X} python train.py"],
+    ["--db-pass", "word123456"],
+    ["--pass", "word123456"],
+    ["--foo-pass", "word123456"],
+    ["sh", "-c", f"curl -u bob:{X} https://h.co"],
+    [f"--user=bob:{X}"],
+    ["--password", f"${X}"],
+    ["--password", f"<{X}"],
+    [f"--password={{{X}"],
+    ["--kaggle-key", X],
+    [f"--api-keys=['{X}']"],
+    ["--api-keys", f"[{X}]"],
 ]
 
 
@@ -242,6 +293,16 @@ PLAIN_ARGUMENTS = [
     ["--data", "s3://bucket/shards/{0000..0127}.tar"],
     ["-u", "train.py"],
     ["--secret-file", "s.json"],
+    ["--token", "$HF_TOKEN"],
+    ["--token", "${HF_TOKEN}"],
+    ["--password", "<password>"],
+    ["--bypass", "word"],
+    ["--compass", "word"],
+    ["--num-keys", "word"],
+    ["--passes", "3"],
+    ["--pass", "3"],
+    ["--pass-rate", "word"],
+    ["--low_pass=hann"],
 ]
 
 
@@ -251,10 +312,12 @@ def test_arguments_that_are_no_secrets_stay(arguments: list[str]) -> None:
 
 
 NAMES = (
-    "token hf_token apiToken api_key access_key auth_header pwd pw passwd db_password client_secret aws_access_key_id"
+    "token hf_token apiToken api_key access_key auth_header pwd pw passwd db_password client_secret aws_access_key_id "
+    "pass db_pass dbPass SSHPASS MYSQL_PASS pgpassword GITHUBTOKEN wandbapikey authkey kaggle_key api_keys API_KEY_2"
 )
 OTHERS = (
-    "tokenizer tokens num_tokens pad_token eos_token_id sort_key key keys token_type_ids private_key_file author path"
+    "tokenizer tokens num_tokens pad_token eos_token_id sort_key key keys token_type_ids private_key_file author path "
+    "bypass compass passes pass_rate num_keys monkey forward_pass low_pass lowpass shared_keys tiktoken pass@1"
 )
 
 
@@ -272,6 +335,12 @@ def test_what_has_the_name_of_a_secret_is_hidden_whatever_it_is() -> None:
     given = {"password": 1234, "pw": "word", "deep": [{"api_key": "short"}], "lr": 0.1, "token": None}
     kept = {"password": HIDDEN, "pw": HIDDEN, "deep": [{"api_key": HIDDEN}], "lr": 0.1, "token": None}
     assert redacted_values(given) == kept
+
+
+def test_how_many_pass_is_no_secret() -> None:
+    """Of a table of results; but what logs in is one, whatever it is."""
+    results = {"pass": 12, "fail": 3, "pass@1": 0.5, "humaneval_pass": 0.4}
+    assert redacted_values({**results, "db_pass": 12}) == {**results, "db_pass": HIDDEN}
 
 
 def test_a_text_without_an_end_is_not_looked_through_for_ever() -> None:
