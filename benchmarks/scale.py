@@ -9,17 +9,21 @@ Every recording is written by the recorder that writes them in a training, at it
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 from measuring.large_run import HEALTHY, KILLED, write_run
 
 RANKS = (10, 100, 1000)
 WORKERS = 8
+MOST_SECONDS, MOST_MEMORY = 30.0, 1 << 30  # to read and judge a run of 1,000 ranks
+MOST_TIMES = 12.0  # what 1,000 ranks take, of what 100 take: it grows with the run, and no faster
 EXPECTED = {HEALTHY: ("healthy", []), KILLED: ("crashed", ["worker-killed"])}
 JUDGE = """
 import json, resource, sys, time
@@ -53,9 +57,30 @@ def main() -> int:
             rows.append(measured(ranks, what, asked.folder))
             if not asked.json:
                 print(line(rows[-1]), flush=True)
-    if asked.json:
-        print(json.dumps(rows, indent=1))
-    return 0 if all(row["right"] for row in rows) else 1
+    missed = [*misses(rows)]
+    print(
+        json.dumps({"rows": rows, "missed": missed}, indent=1) if asked.json else "\n".join(missed) or "all targets met"
+    )
+    return 1 if missed else 0
+
+
+def misses(rows: list[dict]) -> Iterator[str]:
+    """Every target that was not met, in words."""
+    for row in rows:
+        name = f"{row['ranks']} ranks, {row['run']}"
+        if not row["right"]:
+            yield f"{name}: the verdict is wrong: {row['state']} {row['roots']}"
+        if taken(row) > MOST_SECONDS or row["memory"] > MOST_MEMORY:
+            yield f"{name}: {taken(row):.1f} s and {row['memory'] / 2**20:.0f} MiB"
+    for small, large in itertools.product(rows, rows):
+        if (small["ranks"], large["ranks"]) == (100, 1000) and small["run"] == large["run"]:
+            times = taken(large) / taken(small)
+            if times > MOST_TIMES:
+                yield f"{large['run']}: 1,000 ranks take {times:.1f} times as long as 100"
+
+
+def taken(row: dict) -> float:
+    return row["reading"] + row["judging"]
 
 
 def measured(ranks: int, what: str, folder: Path | None) -> dict:

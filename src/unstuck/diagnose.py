@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TypeVar
 
@@ -113,6 +115,19 @@ def _asked(folder: Path) -> Evidence:
     return flight_recorder.added(gather(folder), answers)
 
 
+@contextmanager
+def _uncollected() -> Iterator[None]:
+    """Records by the thousand and no garbage: Python's collector would go through all of them again and again."""
+    collects = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if collects:
+            gc.enable()
+
+
+@_uncollected()
 def gather(folder: Path) -> Evidence:
     """Look at everything a run folder holds. What could not be looked at stays None."""
     from .recordings import folder as run_folder  # with numpy: a run that was never recorded need not wait for it
