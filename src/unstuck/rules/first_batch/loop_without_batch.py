@@ -95,17 +95,6 @@ from ._naming import subject_of
 LINES = 4  # that are told
 FILES = 3
 
-OUTRANKED = (
-    "stuck-in-user-code",
-    "worker-infinite-loop",
-    "silent-rank-data-stall",
-    "collective-timeout",
-    "dataloader-timeout",
-    "dataloader-bound",
-    "uncaught-exception",
-    "main-killed",
-)
-
 
 @rule(
     explains=Symptom.STUCK,

@@ -63,19 +63,6 @@ TEXTS = ("Could not acquire GIL within",)
 
 CALLS = 4  # the innermost native calls are shown
 
-OUTRANKED = (
-    "stuck-in-user-code",
-    "worker-infinite-loop",
-    "worker-blocked-io",
-    "silent-rank-data-stall",
-    "rendezvous-peer-missing",
-    "collective-timeout",
-    "dataloader-timeout",
-    "dataloader-bound",
-    "uncaught-exception",
-    "main-killed",
-)
-
 
 @rule(explains=Symptom.STUCK, certainty=Certainty.LIKELY, needs=("processes", "stacks"), level=Level.CAUSE)
 def check(case: Case) -> Iterator[Finding]:
