@@ -77,35 +77,28 @@ from ...analysis.loading import Spread, handing, on_core, spread, stripes
 from ...analysis.loading import fetching as fetching_of
 from ...analysis.memory import oom_killed
 from ...analysis.processors import queueing
-from ...analysis.stacks import FETCHING, WAITING
 from ...analysis.stages import in_words
-from ...analysis.time_use import Loop, Time, loops
 from ...evidence.finding import Certainty, Finding, Remedy, Subject, Symptom
 from ...evidence.loader import Fetching, Loader
 from ...evidence.process import Process
 from ...wording.text import duration, many, percent, short
 from ..rule import Level, rule
+from ._loading_share import IDLE, SENDING, SHARE, off_core
+from ._sampled_loop import sampled
 from ._torchdata import is_of_nodes
 from ._torchdata import ways as ways_of_nodes
 from ._torchdata import why as why_of_nodes
-from ._worker_count import ON_CORE, Room, advice, room, room_by_samples
+from ._worker_count import Room, advice, room
 
-SHARE = 0.3  # a GPU kept busy less than 70 % of the time is the usual mark of a loader that does not keep up
 BATCHES = 10
 SECONDS = 5.0  # of looping: below that, start-up effects are all there is
 LONG = 0.002  # seconds of waiting a step: below that, sending a batch from a worker would cost as much
-SAMPLED = 1.0  # seconds of samples: fewer are an anecdote
-IDLE = 0.5  # of the workers' time: if they rest that much, it is not their samples that take long
-SENDING = Remedy("Return fewer and larger tensors, and no views of big ones: sending batches is what takes long.")
 ELSEWHERE = Remedy("Time what else each batch takes: the sampler, a batch_sampler, pin_memory.")
-RECORD = Remedy("Run it under `unstuck run`: a recording tells which batches take long to arrive.")
-TOLD = 0.05  # of loading: less is not worth words
-STARTED = 3.0  # seconds of age of the workers: before, the loop waits for its first batch, and that is no rate
 
 
 @rule(explains=Symptom.SLOW, certainty=Certainty.CERTAIN, needs=("recording|samples",), level=Level.ECHO)
 def check(case: Case) -> Iterator[Finding]:
-    yield from _recorded(case) if case.recording is not None else _sampled(case)
+    yield from _recorded(case) if case.recording is not None else sampled(case)
 
 
 def _recorded(case: Case) -> Iterator[Finding]:
@@ -196,20 +189,10 @@ def _seen(loader: Loader, fetching: list[Fetching], space: Room, parts: Spread |
     timed = any(one.collates.count for one in fetching)  # not where the dataset takes a batch as a whole
     yield f"loading a batch takes {duration(fetched / count)}{apart if timed else ''}"
     if parts is not None:
-        yield f"{percent(parts.computing)} of that is CPU time{_off_core(parts)}"
+        yield f"{percent(parts.computing)} of that is CPU time{off_core(parts)}"
     if loader.num_workers:
         workers = "the only worker is" if loader.num_workers == 1 else f"the {loader.num_workers} workers are"
         yield f"{workers} busy {percent(_busy(fetching))} of the time"
-
-
-def _off_core(parts: Spread) -> str:
-    """What the rest is, as far as the kernel tells."""
-    if parts.computing >= ON_CORE:
-        return ""
-    if parts.queued < TOLD:
-        return ", the rest is waiting"
-    rest = f", {percent(parts.blocked)} other waiting" if parts.blocked >= TOLD else ""
-    return f", {percent(parts.queued)} waiting for a CPU core{rest}"
 
 
 def _ways(loader: Loader, fetching: list[Fetching], space: Room, parts: Spread | None) -> list[Remedy]:
@@ -230,71 +213,4 @@ def _ways(loader: Loader, fetching: list[Fetching], space: Room, parts: Spread |
         needed=ceil(per_batch / max(loader.bodies.mean, 1e-4)) + 1 if per_batch else loader.num_workers + 1,
         reason=f"loading a batch takes {duration(per_batch)}, training on it {duration(loader.bodies.mean)}",
         slow="collating" if collated > own else place,
-    )
-
-
-def _sampled(case: Case) -> Iterator[Finding]:
-    for loop in loops(case):
-        if loop.looked < SAMPLED or loop.waiting < SHARE or not loop.gets_on or not _at_work(loop):
-            continue
-        most = loop.line if loop.idle < IDLE else None
-        fix, *others = _sampled_ways(case, loop)
-        yield case.finding(
-            loop.main,
-            cause=f"Training waits for data {percent(loop.waiting)} of the time: {_sampled_why(loop)}.",
-            seen=list(_samples(loop)),
-            remedy=fix,
-            alternatives=others,
-            where=most.where if most is not None else loop.at,
-        )
-
-
-def _at_work(loop: Loop) -> bool:
-    """Its workers have existed for a while: neither just started, nor started again all the time."""
-    settled = [one for one in loop.workers if one.age >= STARTED]
-    return loop.alone or len(settled) > len(loop.workers) - len(settled) + loop.started
-
-
-def _sampled_why(loop: Loop) -> str:
-    most = loop.line
-    function = most.where.function if most is not None and most.where is not None else ""
-    if loop.alone:
-        return f"num_workers=0 loads every batch in the training process{f', mostly in {function}' if function else ''}"
-    if most is None or loop.idle >= IDLE:
-        return "its workers are mostly idle, so samples are not the bottleneck"
-    alone = len(loop.workers) == 1
-    workers, their = ("its only worker spends", "its") if alone else ("its workers spend", "their")
-    return f"{workers} {percent(most.seconds / loop.loaded)} of {their} time in {function}"
-
-
-def _samples(loop: Loop) -> Iterator[str]:
-    rest = [one for one in loop.times if one.what not in (WAITING, FETCHING)][:2]
-    others = "".join(f", {percent(one.seconds / loop.looked)} {one.what}" for one in rest)
-    yield f"over {duration(loop.looked)} of samples: {percent(loop.waiting)} {WAITING}{others}"
-    parts = ", ".join(f"{percent(one.seconds / loop.loaded)} {_part(one)}" for one in loop.loading[:3])
-    count = "" if loop.alone else f"{many(len(loop.workers), 'worker')}, "
-    yield f"{count}time of loading: {parts}"
-    spent = loop.spread
-    if spent is not None and loop.idle < IDLE:
-        yield f"{percent(spent.computing)} of loading is CPU time{_off_core(spent)}"
-    rank = "" if loop.main.rank is None else f" of rank {loop.main.rank}"
-    yield f"the loop{rank} is at {short(loop.at)}"
-
-
-def _part(one: Time) -> str:
-    return one.what if one.where is None else f"{short(one.where)} ({one.where.function})"
-
-
-def _sampled_ways(case: Case, loop: Loop) -> list[Remedy]:
-    """The fix, and other ways out."""
-    if not loop.alone and loop.idle >= IDLE:
-        return [SENDING, RECORD] if loop.handing > SHARE else [RECORD]
-    return advice(
-        None,
-        room_by_samples(case, loop),
-        loop.spread,
-        workers=len(loop.workers),
-        needed=loop.needed,
-        reason=f"training waits for data {percent(loop.waiting)} of the time",
-        slow=short(loop.line.where) if loop.line is not None else "the samples",
     )
