@@ -10,20 +10,31 @@ import signal
 import time
 from collections.abc import Callable, Mapping, Sequence
 
-PASSED_ON = {
-    signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2, signal.SIGXCPU,
-    signal.SIGALRM,
+# What the kernel sends for a fault of our own, what it does to a process whatever that wants, and what stops and
+# continues: a shell's business. Python ignores SIGPIPE and SIGXFSZ, which it gets for writes of its own.
+OWN = {
+    signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE, signal.SIGILL, signal.SIGTRAP, signal.SIGSYS, signal.SIGPIPE,
+    signal.SIGXFSZ, signal.SIGKILL, signal.SIGSTOP, signal.SIGTSTP, signal.SIGTTIN, signal.SIGTTOU, signal.SIGCONT,
+    signal.SIGCHLD,
 }  # fmt: skip
+# All others, also those that mean something to one program only: whoever sends them to the command sends them to us.
+PASSED_ON: set[int] = {int(number) for number in signal.valid_signals() - OWN}
+WITHOUT_NEWS = {signal.SIGWINCH, signal.SIGURG}  # these do nothing to a program that does not ask for them
 ENDING = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT}  # those by which people end a program
-WAITED = PASSED_ON | {signal.SIGCHLD}
+WAITED: set[int] = PASSED_ON | {signal.SIGCHLD}
 TIMERS = {signal.SIGXCPU, signal.SIGALRM}  # what the kernel sends of these, it sends to one process
 UNKNOWN = 255  # the status of a child that somebody else has reaped
 RESTORED = [signal.SIGPIPE, signal.SIGXFSZ]  # Python ignores these for itself; the command must not
 
 
-def hold_signals() -> set[signal.Signals]:
+def hold_signals() -> set[int]:
     """From now on they wait until they are asked for. Gives back what was blocked before, as the command gets it."""
-    return {signal.Signals(number) for number in signal.pthread_sigmask(signal.SIG_BLOCK, WAITED)}
+    return {int(number) for number in signal.pthread_sigmask(signal.SIG_BLOCK, WAITED)}
+
+
+def free_signals(blocked: set[int]) -> None:
+    """As they were. `blocked`: as `hold_signals` gave it."""
+    signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
 
 
 class Child:
@@ -34,7 +45,7 @@ class Child:
         command: Sequence[str],
         environment: Mapping[str, str],
         output: int | None = None,
-        blocked: set[signal.Signals] | None = None,
+        blocked: set[int] | None = None,
     ) -> None:
         """With `output`, both its streams go there instead. `blocked`: as `hold_signals` gave it."""
         before = hold_signals() if blocked is None else blocked
@@ -74,7 +85,8 @@ class Child:
         if (came.si_code <= 0 or came.si_signo in TIMERS) and self.status is None:
             with contextlib.suppress(OSError):  # it has another user's rights by now: sudo passes signals on by itself
                 os.kill(self.pid, came.si_signo)
-        self.heard(came)
+        if came.si_signo not in WITHOUT_NEWS:
+            self.heard(came)
 
     def reap(self) -> None:
         """The command; and as PID 1 of a container, whoever has lost his parent."""
