@@ -8,11 +8,11 @@ import resource
 import signal
 import subprocess
 import sys
-import time
 
 import pytest
 
 from stuck import needs_root, wait_for
+from unstuck.watching.command import OWN
 
 # Something of ours fails in every way it can: what is given by name raises, or is replaced, before `unstuck` runs.
 BROKEN = """
@@ -56,6 +56,28 @@ PARTS = [
     "unstuck.watching.recorded_run:_settle",
     "unstuck.watching.recorded_run:socket.socketpair",
     "unstuck.watching.recorded_run:os.fork",
+    # Before the command is there.
+    "unstuck.cli.run:around",
+    "unstuck.cli.run:from_variables",
+    "unstuck.cli.run:Notifier",
+    "unstuck.cli.run:Teller.__init__",
+    "unstuck.cli.run:run_recorded",
+    "unstuck.watching.recorded_run:_take_numbers_of_closed_streams",
+    "unstuck.watching.recorded_run:environment",
+    "unstuck.watching.recorded_run:run_storage.hold_run",
+    "unstuck.watching.recorded_run:WatcherProcess.started",
+    # In its parent, after it was started.
+    "unstuck.watching.recorded_run:WatcherProcess.send",
+    "unstuck.watching.recorded_run:WatcherProcess.look",
+    "unstuck.watching.recorded_run:WatcherProcess.wait",
+    "unstuck.watching.recorded_run:WatcherProcess.close",
+]
+QUIET_PARTS = [
+    "unstuck.watching.recorded_run:Output",
+    "unstuck.watching.recorded_run:Output.started",
+    "unstuck.watching.recorded_run:Output.finish",
+    "unstuck.logs.quiet:append_private",
+    "unstuck.logs.quiet:subprocess.Popen",
 ]
 UNSTUCK = (sys.executable, "-m", "unstuck")
 COMMAND = ("sh", "-c", "cat; echo out; echo err >&2; sleep 1.2; exit 7")
@@ -80,6 +102,56 @@ def test_whatever_of_ours_fails_the_command_runs_and_its_code_and_streams_are_it
     assert ended.stdout == "in\nout\n"
     assert "err\n" in ended.stderr
     assert "Traceback" not in ended.stderr
+
+
+@pytest.mark.parametrize("part", QUIET_PARTS)
+def test_whatever_of_a_quiet_run_fails_the_command_runs_once_and_no_line_of_it_is_lost(tmp_path, part):
+    ended = broken(tmp_path, part, "run", "--quiet", "--", *COMMAND, input="in\n")
+
+    assert ended.returncode == 7, ended.stderr
+    wait_for(lambda: sorted(_said(tmp_path, ended)) == ["err", "in", "out"])
+    assert "Traceback" not in ended.stderr
+
+
+def _said(folder, ended):
+    """What the command printed, on the console or into its file."""
+    texts = [ended.stdout, ended.stderr, *(path.read_text() for path in folder.glob("unstuck-runs/*/logs/output_*"))]
+    return [line for text in texts for line in text.splitlines() if line in ("in", "out", "err")]
+
+
+def test_a_part_that_fails_before_the_command_is_one_line(tmp_path):
+    ended = broken(tmp_path, "unstuck.cli.run:Notifier", "run", "--", "true")
+
+    assert ended.stderr == (
+        "unstuck: no recording in unstuck-runs (RuntimeError: broken on purpose); the command runs unrecorded\n"
+    )
+
+
+def test_signals_reach_a_command_that_runs_unrecorded_because_something_failed(tmp_path):
+    """What was held back for a recorded run is let through again, or the command could not be ended."""
+    (tmp_path / "broken.py").write_text(BROKEN)
+    part = "unstuck.watching.recorded_run:environment"
+    command = [sys.executable, "broken.py", part, "run", "--", "sh", "-c", "echo ready; sleep 600"]
+    running = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, text=True, start_new_session=True)
+    assert running.stdout.readline() == "ready\n"
+
+    os.killpg(running.pid, signal.SIGTERM)
+
+    assert running.wait(timeout=60) == 128 + signal.SIGTERM
+
+
+@pytest.mark.parametrize("options", [(), ("--quiet",)])
+def test_a_machine_without_dev_null_is_no_reason_not_to_run(tmp_path, options):
+    (tmp_path / "without.py").write_text(
+        "import os, sys\nos.devnull = '/dev/no-such-device'\n"
+        "from unstuck.cli.main import main\nsys.exit(main(sys.argv[1:]))\n"
+    )
+    command = [sys.executable, "without.py", "run", "--report", "r.json", *options, "--", "sh", "-c", "exit 7"]
+
+    ended = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=120)
+
+    assert (ended.returncode, "Traceback" in ended.stderr) == (7, False)
+    assert (tmp_path / "r.json").exists()
 
 
 def test_what_failed_is_one_line_and_its_traceback_lies_in_the_run_folder(tmp_path):
@@ -323,6 +395,64 @@ def test_the_users_own_command_for_findings_has_the_users_mask_and_limits(tmp_pa
     assert (tmp_path / "seen").read_text() == "0022\n777\n"
 
 
+NAMED = [one for one in signal.Signals if one not in OWN | {signal.SIGWINCH, signal.SIGURG}]
+CATCHES = """
+import os, signal, sys, time
+caught = []
+signal.signal(int(sys.argv[1]), lambda number, _: caught.append(number))
+print("ready", flush=True)
+while not caught:
+    time.sleep(0.01)
+print(*caught)
+sys.exit(7)
+"""
+
+
+@pytest.mark.parametrize("number", [*map(int, NAMED), signal.SIGRTMIN + 3, signal.SIGWINCH])
+def test_a_signal_that_is_sent_to_us_is_the_commands(tmp_path, number):
+    (tmp_path / "catches.py").write_text(CATCHES)
+    running = subprocess.Popen(
+        [*UNSTUCK, "run", "--", sys.executable, "catches.py", str(int(number))],
+        cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
+    )  # fmt: skip
+    assert running.stdout.readline() == "ready\n"
+
+    os.kill(running.pid, number)
+    out, err = running.communicate(timeout=120)
+
+    assert (running.returncode, out) == (7, f"{int(number)}\n"), err
+    assert "Traceback" not in err
+    assert " failed (" not in err
+
+
+def test_a_signal_without_a_name_that_ends_the_command_ends_us_as_a_shell_would_tell(tmp_path):
+    running = subprocess.Popen(
+        [*UNSTUCK, "run", "--", "sh", "-c", "echo ready; exec sleep 600"],
+        cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
+    )  # fmt: skip
+    assert running.stdout.readline() == "ready\n"
+
+    os.kill(running.pid, signal.SIGRTMIN + 3)
+    _, err = running.communicate(timeout=120)
+
+    assert running.returncode == 128 + signal.SIGRTMIN + 3
+    assert " failed (" not in err
+    wait_for(lambda: not _members(running.pid))
+
+
+def test_signals_that_were_blocked_before_are_blocked_in_the_command_with_or_without_a_name(tmp_path):
+    blocks = (
+        "import os, signal, sys\nsignal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGRTMIN + 3, signal.SIGUSR1})\n"
+        "os.execvp(sys.argv[1], sys.argv[1:])\n"
+    )
+    (tmp_path / "blocks.py").write_text(blocks)
+
+    ended = run(tmp_path, "run", "--", "grep", "SigBlk", "/proc/self/status", before=(sys.executable, "blocks.py"))
+
+    wanted = 1 << (signal.SIGRTMIN + 2) | 1 << (signal.SIGUSR1 - 1)
+    assert (ended.returncode, int(ended.stdout.split()[1], 16)) == (0, wanted), ended.stderr
+
+
 def test_ctrl_c_that_ended_the_command_does_not_end_judging(tmp_path):
     command = "trap 'exit 9' INT; echo ready; while :; do sleep 0.1; done"
     running = subprocess.Popen(
@@ -400,12 +530,12 @@ def test_a_thousand_processes_are_watched_within_the_descriptors_there_are(tmp_p
     )
     few = ("sh", "-c", 'ulimit -n 256; exec "$@"', "sh")
 
-    begun = time.monotonic()
     ended = run(tmp_path, "run", "--report", "r.json", "--", sys.executable, "crowd.py", before=few)
 
     assert ended.returncode == 7, ended.stderr[-2000:]
     assert "failed" not in ended.stderr
-    assert time.monotonic() - begun < 100
+    assert "no verdict" not in ended.stderr
+    assert (tmp_path / "r.json").exists()
 
 
 def test_as_the_first_process_of_a_container_it_reaps_orphans_and_gives_the_code_of_the_command(tmp_path):

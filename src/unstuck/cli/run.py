@@ -14,6 +14,7 @@ The text logs in the run folder are written from the recording, not by the train
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
 import sys
 import time
@@ -117,21 +118,32 @@ def run(arguments: argparse.Namespace) -> int:
         raise UserError("there is no command to run", "write it after --, as in `unstuck run -- python train.py`")
     if run_folder.switched_off():
         return run_plainly(command)
+    try:
+        code = _recorded(arguments, command)
+    except UserError as error:
+        reason = str(error)
+    except Exception as error:  # noqa: BLE001  (whatever it is, the command has not been started, and has to be)
+        reason = f"no recording in {arguments.run_dir} ({type(error).__name__}: {error}); the command runs unrecorded"
+    else:
+        return run_plainly(command) if code is None else code
+    with contextlib.suppress(Exception):
+        speak(reason, "unstuck: ")
+    return run_plainly(command)
+
+
+def _recorded(arguments: argparse.Namespace, command: list[str]) -> int | None:
+    """The command's exit code. None: it is not to be recorded. Whatever is raised, it has not been started."""
     if arguments.sample_times:
         os.environ[SAMPLE_TIMES] = "1"  # the command is given it, too
     outer = around()
     if outer is not None:
         speak(f"already recorded by an outer `unstuck run`, which reports its findings: unstuck why {quoted(outer)}")
-        return run_plainly(command)
+        return None
     settings = _settings(arguments)
     options = Options(stop=arguments.on_stall if arguments.on_stall != "report" else "", after=arguments.stall_after)
-    try:
-        shown = Shown(arguments.verbose, arguments.plain)
-        teller = Teller(arguments.report, Notifier(arguments.on_finding), shown)
-        return run_recorded(command, arguments.run_dir, teller, options, settings)
-    except UserError as error:
-        speak(str(error), "unstuck: ")
-        return run_plainly(command)
+    shown = Shown(arguments.verbose, arguments.plain)
+    teller = Teller(arguments.report, Notifier(arguments.on_finding), shown)
+    return run_recorded(command, arguments.run_dir, teller, options, settings)
 
 
 def _settings(arguments: argparse.Namespace) -> Settings:

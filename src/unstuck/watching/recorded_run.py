@@ -18,7 +18,7 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from ..errors import UserError
 from ..inside.core import run_folder
@@ -26,9 +26,10 @@ from ..logs.files import Settings, stamp
 from ..logs.folder import refusal
 from ..logs.quiet import Output
 from ..probes import kernel, processes
+from ..safe_files import let_go
 from ..wording.printable import quoted
 from . import run_storage
-from .command import ENDING, WAITED, Child, ended, exit_code, hold_signals
+from .command import ENDING, WAITED, Child, ended, exit_code, free_signals, hold_signals
 from .fence import speak
 from .follow import TICK, descends
 from .handles import STALLED, Handle, handle_on
@@ -69,24 +70,51 @@ def run_recorded(
     `apart`: the watcher is a process of its own. Trials, whose exit code is nobody's, are watched by their parent.
     Raises UserError where nothing can be recorded: nothing has been started then.
     """
-    _take_numbers_of_closed_streams()
-    folder, recordings = _fenced(base, lambda: run_storage.make(base, command))
-    output = _quiet_output(folder / "logs") if settings.quiet else None
-    path = None if output is None else output.path
-    watcher = _fenced(base, lambda: Watcher(folder, recordings, teller, options, settings, path))
-    blocked = hold_signals()
-    beside = WatcherProcess.started(watcher, command) if apart else None
-    pid = beside.pid if beside is not None else os.getpid()
+    ready = _fenced(base, lambda: _ready(command, base, teller, options, settings, apart=apart))
     try:
-        child = start(command, environment(folder, recordings, pid), output, blocked)
-    except SystemExit:
-        if beside is not None:
-            beside.close()
-        run_storage.discard(folder, recordings)
+        child = _fenced(base, lambda: start(command, ready.variables, ready.output, ready.blocked))
+    except (SystemExit, UserError):
+        free_signals(ready.blocked)
+        if ready.beside is not None:
+            ready.beside.close()
+        run_storage.discard(ready.watcher.folder, ready.watcher.recordings)
         raise
-    if beside is None:
-        return _watched_here(watcher, child, command, output)
-    return _watched_beside(beside, child, output)
+    if ready.beside is None:
+        return _watched_here(ready.watcher, child, command, ready.output)
+    return _watched_beside(ready.beside, child, ready.output)
+
+
+class Ready(NamedTuple):
+    """All that is there before the command is started."""
+
+    watcher: Watcher
+    output: Output | None
+    blocked: set[int]
+    beside: WatcherProcess | None
+    variables: dict[str, str]
+
+
+def _ready(
+    command: list[str], base: Path, teller: Teller, options: Options, settings: Settings, *, apart: bool
+) -> Ready:
+    _take_numbers_of_closed_streams()
+    folder, recordings = run_storage.make(base, command)
+    output = _quiet_output(folder / "logs") if settings.quiet else None
+    watcher = Watcher(folder, recordings, teller, options, settings, None if output is None else output.path)
+    blocked = hold_signals()
+    beside = None
+    try:
+        beside = WatcherProcess.started(watcher, command) if apart else None
+        variables = environment(folder, recordings, beside.pid if beside is not None else os.getpid())
+    except BaseException:
+        free_signals(blocked)
+        with suppress(Exception):
+            if beside is not None:
+                beside.close()
+            if output is not None:
+                output.started()
+        raise
+    return Ready(watcher, output, blocked, beside, variables)
 
 
 def _fenced(base: Path, step: Callable[[], T]) -> T:
@@ -101,6 +129,16 @@ def _fenced(base: Path, step: Callable[[], T]) -> T:
 
 
 def _watched_here(watcher: Watcher, child: Child, command: list[str], output: Output | None) -> int:
+    """Also where there can be no further process: then the command's parent has to watch, as far as it gets."""
+    try:
+        return _watched_by_us(watcher, child, command, output)
+    except Exception as error:  # noqa: BLE001  (the command runs, and its code is what we owe)
+        return _left_alone(child, watcher.folder, error)
+    finally:
+        let_go(watcher.folder)
+
+
+def _watched_by_us(watcher: Watcher, child: Child, command: list[str], output: Output | None) -> int:
     watches = watcher.begin(command, child.pid)
     status = child.wait(watcher.tick if watches else lambda: None, every=TICK if watches else SELDOM)
     if output is not None:
@@ -111,15 +149,33 @@ def _watched_here(watcher: Watcher, child: Child, command: list[str], output: Ou
 
 
 def _watched_beside(beside: WatcherProcess, child: Child, output: Output | None) -> int:
+    try:
+        return _told_beside(beside, child, output)
+    except Exception as error:  # noqa: BLE001
+        with suppress(Exception):
+            beside.close()  # it goes on alone, to the end of the command, and judges it
+        return _left_alone(child, beside.folder, error)
+
+
+def _told_beside(beside: WatcherProcess, child: Child, output: Output | None) -> int:
     beside.send({"pid": child.pid})
     child.heard = beside.heard
     status = child.wait(lambda: beside.look(child), every=SELDOM)
-    with suppress(OSError):
+    with suppress(Exception):
         if output is not None:
             output.finish()
     beside.send({"status": status})
     beside.wait(child)
     return STALLED if beside.stopped else exit_code(status)
+
+
+def _left_alone(child: Child, folder: Path, error: Exception) -> int:
+    """Something of ours failed while the command runs: from here on we are its plain parent and nothing else."""
+    what = f"{type(error).__name__}: {error}"
+    with suppress(Exception):
+        speak(f"the watcher ended early ({what}); the run is unaffected: unstuck why {quoted(str(folder))}")
+    child.heard = lambda _: None
+    return exit_code(child.wait(lambda: None, every=SELDOM))
 
 
 def run_plainly(command: list[str]) -> int:
@@ -139,7 +195,7 @@ def around() -> str | None:
     return folder if under else None
 
 
-def start(command: list[str], variables: dict[str, str], output: Output | None, blocked: set[signal.Signals]) -> Child:
+def start(command: list[str], variables: dict[str, str], output: Output | None, blocked: set[int]) -> Child:
     """As a shell does: 127 for a command that is not there, 126 for one that cannot be run."""
     try:
         return Child(command, variables, None if output is None else output.fd, blocked)
@@ -150,7 +206,8 @@ def start(command: list[str], variables: dict[str, str], output: Output | None, 
         raise SystemExit(127 if missing else 126) from None
     finally:
         if output is not None:
-            output.started()
+            with suppress(Exception):  # the command may be there by now, and must not be started twice
+                output.started()
 
 
 def _is_anywhere(name: str) -> bool:
@@ -165,22 +222,35 @@ def _quiet_output(folder: Path) -> Output | None:
     try:
         return Output(str(path))
     except OSError as error:
-        speak(refusal(str(folder), error), "")
-        return None
+        failed = error
+    except Exception as error:  # noqa: BLE001
+        failed = OSError(0, f"{type(error).__name__}: {error}")
+    speak(refusal(str(folder), failed), "")
+    return None
 
 
 def _take_numbers_of_closed_streams() -> None:
     """A stream that was closed stays closed for the command, but no file of ours may get its number."""
-    while (fd := os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)) <= 2:
+    while (fd := _nothing()) <= 2:
         pass
     os.close(fd)
+
+
+def _nothing() -> int:
+    """A descriptor from which nothing comes, and into which nothing goes. There are containers without /dev/null."""
+    try:
+        return os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
+    except OSError:
+        reader, writer = os.pipe()
+        os.close(writer)
+        return reader
 
 
 class WatcherProcess:
     """The watcher's process beside the command, as its parent starts it, talks to it and lives without it."""
 
     def __init__(self, pid: int, line: socket.socket, folder: Path) -> None:
-        self.pid, self._line, self._folder = pid, line, folder
+        self.pid, self._line, self.folder = pid, line, folder
         self._gone = False
         self.stopped = False  # it has said that it ended the run
 
@@ -224,7 +294,7 @@ class WatcherProcess:
         self._listen()
         if status != 0:
             how = f"signal {-status}" if status < 0 else f"exit code {status}"
-            speak(f"the watcher ended early ({how}); the run is unaffected: unstuck why {quoted(str(self._folder))}")
+            speak(f"the watcher ended early ({how}); the run is unaffected: unstuck why {quoted(str(self.folder))}")
 
     def wait(self, child: Child) -> None:
         """Until it has judged and spoken. The first signal that asks us to end is obeyed at once."""
@@ -238,7 +308,7 @@ class WatcherProcess:
             self.look(child)
         if not self._gone:
             if time.monotonic() >= until:
-                speak(f"no verdict within {JUDGING:.0f} s: unstuck why {quoted(str(self._folder))}")
+                speak(f"no verdict within {JUDGING:.0f} s: unstuck why {quoted(str(self.folder))}")
             self._end()
         self.close()
 
@@ -286,7 +356,7 @@ def _settle() -> None:
     with suppress(OSError, ValueError):
         _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
         resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
-    null = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
+    null = _nothing()
     os.dup2(null, 0)
     os.dup2(null, 1)
     os.close(null)
@@ -315,7 +385,7 @@ def _follow(watcher: Watcher, command: list[str], line: socket.socket) -> None:
     if watcher.stopped:
         with suppress(OSError):
             line.send(STOPPED)
-    _hear_sigterm()
+    hear_sigterm()
     watcher.finish(status)
 
 
@@ -339,8 +409,8 @@ def _heard(line: socket.socket, seconds: float | None) -> dict[str, int] | None:
     return found
 
 
-def _hear_sigterm() -> None:
-    """From now on our parent may ask us to leave. What came before was meant for the command."""
+def hear_sigterm() -> None:
+    """From now on we may be asked to leave. What came before was meant for the command."""
     while signal.sigtimedwait({signal.SIGTERM}, 0) is not None:
         pass
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
