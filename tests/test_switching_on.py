@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shlex
+import signal
 import subprocess
 import sys
 import time
 
 import pytest
+
+from stuck import wait_for
 
 TRAINING = """
 import torch
@@ -61,6 +65,71 @@ def test_a_shell_is_switched_on_and_off_again(tmp_path, script):
 
     assert report_of(tmp_path)["findings"][0]["rule"] == "uncaught-exception"
     assert ended.stdout == "0\n"
+
+
+# The Python of the detached watcher, whose judging hangs.
+HANGS = """#!/bin/sh
+shift 2  # -m unstuck.watching
+exec {python} -c '
+import runpy, sys, time
+import unstuck.diagnose, unstuck.watching.recorded_run as recorded_run
+def diagnose(folder):
+    open("judging", "w").write(str(__import__("os").getpid()))
+    {hangs}
+unstuck.diagnose.diagnose = diagnose
+recorded_run.JUDGING = {seconds}
+runpy.run_module("unstuck.watching", run_name="__main__")
+' "$@"
+"""
+SLEEPS, IN_NATIVE_CODE = "time.sleep(600)", "__import__('collections').deque(__import__('itertools').repeat(0), 0)"
+
+
+@pytest.fixture
+def watched(tmp_path, script):
+    """Starts a training whose watcher hangs in its judging; its streams end when the watcher's do."""
+    started = []
+
+    def start(hangs, seconds):
+        watcher = tmp_path / "watcher"
+        watcher.write_text(
+            HANGS.format(python=shlex.quote(sys.executable), hangs=hangs.replace("'", '"'), seconds=seconds)
+        )
+        watcher.chmod(0o755)
+        path = script("import unstuck\nunstuck.watch()\nimport torch\n")
+        variables = {name: value for name, value in os.environ.items() if not name.startswith("UNSTUCK")}
+        running = subprocess.Popen(
+            [sys.executable, path], cwd=tmp_path, env={**variables, "UNSTUCK_WATCHER": str(watcher)},
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+        )  # fmt: skip
+        started.append(running)
+        return running
+
+    yield start
+    for running in started:
+        running.kill()
+        running.wait()
+    pid = (tmp_path / "judging").read_text()
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(int(pid), signal.SIGKILL)
+
+
+@pytest.mark.scenario
+def test_a_detached_watcher_whose_judging_hangs_leaves_when_it_is_told_to(tmp_path, watched):
+    running = watched(SLEEPS, 600.0)
+    judging = tmp_path / "judging"
+    wait_for(lambda: judging.exists() and judging.read_text())
+
+    os.kill(int(judging.read_text()), signal.SIGTERM)
+
+    assert running.communicate(timeout=60)[0] == ""  # which waits for the end of its streams
+
+
+@pytest.mark.scenario
+@pytest.mark.parametrize(("hangs", "says"), [(SLEEPS, True), (IN_NATIVE_CODE, False)], ids=["Python", "native code"])
+def test_a_detached_watcher_whose_judging_hangs_holds_nobody_for_ever(watched, hangs, says):
+    told = watched(hangs, 2.0).communicate(timeout=120)[0]
+
+    assert ("[unstuck] no verdict within 2 s: unstuck why " in told) == says
 
 
 def test_watch_does_nothing_when_switched_off(tmp_path, script):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import faulthandler
 import os
 import signal
 import sys
@@ -16,15 +17,23 @@ from ..wording.language import word
 from ..wording.printable import quoted
 from .fence import speak
 from .follow import TICK
+from .recorded_run import JUDGING, hear_sigterm
+from .run_storage import hold_run
 from .stalls import Options
 from .watcher import Watcher
 
+PATIENCE = 5.0  # seconds for the interpreter to get to a handler
 GRACE = 25.0  # seconds: Slurm kills 30 s after SIGTERM, and so does Kubernetes
 
 
 def main(folder: Path, pid: int, recordings: Path, command: list[str]) -> None:
     os.umask(0o077)
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
+    try:
+        hold_run(folder)
+    except OSError as error:
+        speak(f"no recording in {folder.parent} ({error.strerror}); the program runs unrecorded", "unstuck: ")
+        return
     watcher = Watcher(folder, recordings, Voice(), Options(), settings(pid), None)
     if not watcher.begin(command, pid):
         return
@@ -37,7 +46,23 @@ def main(folder: Path, pid: int, recordings: Path, command: list[str]) -> None:
         quiet = 0 if watcher.anyone() else quiet + 1
     if quiet < 2:  # only this watcher was told to go
         sys.exit(1)
+    _be_bounded(folder, min(JUDGING, leaving - time.monotonic()))
     watcher.finish(None)
+
+
+def _be_bounded(folder: Path, seconds: float) -> None:
+    """The training has ended: whoever waits for the end of its streams, which we have too, must not wait for ever."""
+
+    def give_up(*_: object) -> None:
+        speak(f"no verdict within {JUDGING:.0f} s: unstuck why {quoted(str(folder))}")
+        sys.exit(1)
+
+    seconds = max(seconds, 1.0)
+    signal.signal(signal.SIGALRM, give_up)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    # Native code that hangs lets no handler run.
+    faulthandler.dump_traceback_later(seconds + PATIENCE, exit=True, file=open(os.devnull, "w"))  # noqa: SIM115
+    hear_sigterm()
 
 
 def _told_to_go(watcher: Watcher) -> bool:
