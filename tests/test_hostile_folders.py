@@ -347,8 +347,8 @@ def test_a_recording_can_ask_for_no_other_signal_than_those_that_are_registered(
     started = int(Path("/proc/self/stat").read_text().rpartition(")")[2].split()[19])
     (tmp_path / "recordings").mkdir()
     for ending in ("rec", "stacks"):
-        (tmp_path / "recordings" / f"h.1.{os.getpid()}.{started}.{ending}").touch()
-    process = Process(node="h", pid=os.getpid(), parent=1, role="main", stack_signal=number)
+        (tmp_path / "recordings" / f"{NODE}.1.{os.getpid()}.{started}.{ending}").touch()
+    process = Process(node=NODE, pid=os.getpid(), parent=1, role="main", stack_signal=number)
 
     assert stack_dumps.own_stacks(process, tmp_path) == []
 

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 
+import msgspec
 import pytest
 
 from stuck import wait_for
@@ -29,13 +30,15 @@ from inside import format as f
 from inside.core.recorder import Recorder, started_ticks
 from inside.core.stacks import stacks
 
-recorder = Recorder("%s/node.%d.%d.%d.rec" % (sys.argv[1], os.getppid(), os.getpid(), started_ticks()), f.WORKER_LAYOUT)
+name = "%s.%d.%d.%d.rec" % (os.uname().nodename, os.getppid(), os.getpid(), started_ticks())
+recorder = Recorder(os.path.join(sys.argv[1], name), f.WORKER_LAYOUT)
 stacks.answer(recorder)
 recorder.publish()
 def rest():
     time.sleep(60)
 rest()
 """
+NODE = os.uname().nodename
 PACKAGE = os.path.dirname(os.path.dirname(f.__file__))
 
 
@@ -151,7 +154,7 @@ def test_where_ptrace_is_refused_a_recorded_process_gives_its_stacks_itself(tmp_
 
 def test_a_recording_of_its_child_is_not_taken_for_its_own(tmp_path, answering):
     for number in range(20):
-        (tmp_path / "recordings" / f"node.{answering.pid}.{70000 + number}.77.rec").touch()
+        (tmp_path / "recordings" / f"{NODE}.{answering.pid}.{70000 + number}.77.rec").touch()
 
     assert stack_dumps.own_stacks(answering, tmp_path)
 
@@ -175,14 +178,41 @@ def test_nobody_is_asked_whose_pid_was_another_process_when_it_was_recorded(tmp_
     assert answers.stat().st_size == 0
 
 
+def of_another_node(folder, process):
+    """The same recording as another node would have it of its own process with this pid and start."""
+    for one in (folder / "recordings").iterdir():
+        one.rename(one.with_name(one.name.replace(f"{NODE}.", "another-node.", 1)))
+    return msgspec.structs.replace(process, node="another-node")
+
+
+def test_nobody_is_asked_whom_another_node_has_recorded(tmp_path, answering):
+    theirs = of_another_node(tmp_path, answering)
+
+    assert stack_dumps.own_stacks(theirs, tmp_path) == []
+    assert stack_dumps.own_stacks(answering, tmp_path) == []  # the recording that it would lie beside is not there
+    time.sleep(0.2)
+    (answers,) = (tmp_path / "recordings").glob("*.stacks")
+    assert answers.stat().st_size == 0
+
+
+def test_a_look_asks_processes_of_its_own_node_alone(tmp_path, answering, monkeypatch):
+    asked = []
+    monkeypatch.setattr(look, "_own_stacks", lambda process, _: asked.append(process.node) or [])
+    dumps = {answering.pid: stack_dumps.Dump([], stack_dumps.PTRACE)}
+
+    look._asked(dumps, [msgspec.structs.replace(answering, node="another-node"), answering], tmp_path)
+
+    assert asked == [NODE]
+
+
 def test_nobody_is_asked_who_would_die_of_the_signal(tmp_path):
     (tmp_path / "recordings").mkdir()
     with child(SLEEPS) as process:
         asleep(process)
-        name = f"node.1.{process.pid}.{kernel.stat(process.pid).started}"
+        name = f"{NODE}.1.{process.pid}.{kernel.stat(process.pid).started}"
         for ending in ("rec", "stacks"):
             (tmp_path / "recordings" / f"{name}.{ending}").touch()
-        says_so = Process(node="node", pid=process.pid, parent=1, role="main", stack_signal=signal.SIGRTMIN + 11)
+        says_so = Process(node=NODE, pid=process.pid, parent=1, role="main", stack_signal=signal.SIGRTMIN + 11)
 
         found = stack_dumps.own_stacks(says_so, tmp_path)
         time.sleep(0.2)

@@ -9,13 +9,17 @@ import signal
 import subprocess
 import sys
 import time
+from types import SimpleNamespace
 
 import pytest
 
 from stuck import wait_for
 from unstuck.inside.core.run_folder import process_start
+from unstuck.probes import kernel
+from unstuck.trials import cleanup
 from unstuck.watching.follow import descends
 from unstuck.watching.handles import ByStart, Pidfd, Stopping, handle_on
+from unstuck.watching.watcher import Parts
 
 NODE = os.uname().nodename
 SLEEPS = (sys.executable, "-c", "import time; print(flush=True); time.sleep(600)")
@@ -121,6 +125,38 @@ def test_only_members_are_stopped(stranger):
 
     assert child.wait(timeout=60) in (-signal.SIGTERM, -signal.SIGKILL)
     assert stranger.poll() is None
+
+
+def test_a_command_whose_pid_is_a_strangers_by_now_has_no_family_to_be_stopped(stranger):
+    earlier = SimpleNamespace(started=process_start(stranger.pid) - 1)
+    following = SimpleNamespace(heard=lambda *_: None, descended=set())
+
+    Parts._stop(SimpleNamespace(_pid=stranger.pid, _started=earlier, following=following)).force()
+
+    with pytest.raises(subprocess.TimeoutExpired):
+        stranger.wait(timeout=1)
+
+
+def test_all_below_the_command_are_stopped_with_it():
+    child = subprocess.Popen(["sh", "-c", "sleep 600 & echo $!; wait"], stdout=subprocess.PIPE, start_new_session=True)
+    below = int(child.stdout.readline())
+    started = SimpleNamespace(started=process_start(child.pid))
+    following = SimpleNamespace(heard=lambda *_: None, descended=set())
+
+    Parts._stop(SimpleNamespace(_pid=child.pid, _started=started, following=following)).force()
+
+    child.wait()
+    wait_for(lambda: process_start(below) is None or kernel.stat(below).state == "Z")
+
+
+def test_a_process_that_got_the_pid_of_one_of_a_trial_is_not_held(stranger, monkeypatch):
+    families = [[os.getpid(), stranger.pid], [os.getpid()]]
+    monkeypatch.setattr(cleanup, "below", lambda _: families.pop(0) if families else [os.getpid()])
+
+    cleanup.hold(os.getpid())
+
+    time.sleep(0.5)  # what is stopped stops when it gets a core
+    assert kernel.stat(stranger.pid).state != "T"
 
 
 def test_who_descends_from_whom(stranger):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -103,8 +104,12 @@ def _locked_or_busy(pid: int) -> bool:
 
 
 def _asked(dumps: dict[int, Dump], recorded: Sequence[Process], folder: Path) -> dict[int, Dump]:
-    """Where ptrace is refused, recorded processes write their stacks themselves. It is told: they get a signal."""
-    refused = [one for one in recorded if one.pid in dumps and stack_dumps.PTRACE in dumps[one.pid].refused]
+    """Where ptrace is refused, recorded processes write their stacks themselves. It is told: they get a signal.
+
+    Those of this node alone: others have processes of the same number.
+    """
+    here = [one for one in recorded if one.node == os.uname().nodename and one.pid in dumps]
+    refused = [one for one in here if stack_dumps.PTRACE in dumps[one.pid].refused]
     answers = {one.pid: _own_stacks(one, folder) for one in refused}
     told = "{}; it was asked by a signal to write its Python stacks itself"
     return {

@@ -5,6 +5,7 @@ Where ptrace is refused, a recorded process writes its own, when asked by the si
 
 from __future__ import annotations
 
+import glob
 import os
 import re
 import shutil
@@ -314,8 +315,8 @@ def own_stacks(process: Process, folder: Path) -> list[Stack]:
     """The stacks of one recorded process, by its own hand. Empty where it cannot be asked, or does not answer.
 
     An unregistered process would die of the signal: it is sent only if the recording says registered, for this very
-    process, and the kernel says caught, at this moment. It is one of those that a recorded process registers: a damaged
-    or forged recording can ask for no other.
+    process of this node, and the kernel says caught, at this moment. It is one of those that a recorded process
+    registers: a damaged or forged recording can ask for no other.
     """
     try:
         handle = os.pidfd_open(process.pid)
@@ -324,9 +325,11 @@ def own_stacks(process: Process, folder: Path) -> list[Stack]:
     try:
         seen = kernel.stat(process.pid)
         registered = signal.SIGRTMIN <= process.stack_signal <= signal.SIGRTMAX
-        if seen is None or not registered or not _caught(process.pid, process.stack_signal):
+        node = os.uname().nodename
+        if seen is None or process.node != node or not registered or not _caught(process.pid, process.stack_signal):
             return []
-        recording = next((folder / "recordings").glob(f"*.{process.pid}.{seen.started}.rec"), None)
+        named = f"{glob.escape(node)}.*.{process.pid}.{seen.started}.rec"
+        recording = next((folder / "recordings").glob(named), None)
         if recording is None:
             return []
         with os.fdopen(open_plain(recording.with_suffix(".stacks")), "rb") as answer:

@@ -73,8 +73,13 @@ def end(pid: int, folder: Path) -> Left:
 
 def hold(pid: int) -> None:
     """Stop all below it where they are: what grows must not grow while it is looked into."""
-    for one in below(pid)[1:]:
-        _send(one, signal.SIGSTOP)
+    handles = [handle for one in below(pid)[1:] if (handle := _handle(one)) is not None]
+    # Asked again: until we had a handle on it, a pid could have gone to somebody else.
+    members = set(below(pid)[1:])
+    for handle in handles:
+        if handle.pid in members:
+            handle.send(signal.SIGSTOP)
+        handle.close()
 
 
 def sweep(left: Left) -> None:
@@ -173,13 +178,6 @@ def _mapped(pid: int) -> set[int]:
     except OSError:
         return set()
     return {int(fields[4]) for line in lines if "/dev/shm/" in line and len(fields := line.split(None, 5)) > 4}
-
-
-def _send(pid: int, number: signal.Signals) -> None:
-    try:
-        os.kill(pid, number)
-    except (ProcessLookupError, PermissionError):
-        return
 
 
 def _entries() -> list[Path]:

@@ -202,9 +202,8 @@ class Parts:
 
     def _stop(self) -> Stopping:
         """Only what descends from the command, by pid and start time."""
-        family = processes.Tree().below(self._pid)
-        below = [(pid, seen.started) for pid in family if (seen := kernel.stat(pid)) is not None]
         started = self._started.started if self._started is not None else 0
+        below = _below(self._pid, started)
         self.following.heard(signal.SIGTERM, os.getpid(), 0)
         return Stopping((self._pid, started), {*self.following.descended, *below})
 
@@ -230,6 +229,14 @@ class Parts:
             run("following the processes", self.following.child_ended, status)
         run("following the processes", self.following.finish)
         run("writing the logs", self._written.ended, status, self.run.started + self._clock.now())
+
+
+def _below(pid: int, started: int) -> list[tuple[int, int]]:
+    """By pid and start time. Empty where the command has ended: its pid may be a stranger's, with a family of his."""
+    tree = processes.Tree()
+    family = [(one, stat) for one in tree.below(pid) if (stat := kernel.stat(one)) is not None]
+    seen = [(one, stat.started) for one, stat in family if stat.parent == tree.parent.get(one)]
+    return seen if (pid, started) in seen else []
 
 
 def _logs(watcher: Watcher, written: LogFolder) -> Logs:
