@@ -17,6 +17,7 @@ from stuck import wait_for
 from unstuck.inside.core.run_folder import process_start
 from unstuck.probes import kernel
 from unstuck.trials import cleanup
+from unstuck.watching import stall_clock
 from unstuck.watching.follow import descends
 from unstuck.watching.handles import ByStart, Pidfd, Stopping, handle_on
 from unstuck.watching.watcher import Parts
@@ -247,7 +248,7 @@ def test_a_run_that_was_stopped_with_its_watcher_and_goes_on_has_not_stood_still
             "--on-stall",
             "stop-always",
             "--stall-after",
-            "7",
+            "60",
             "--",
             sys.executable,
             "train.py",
@@ -261,9 +262,25 @@ def test_a_run_that_was_stopped_with_its_watcher_and_goes_on_has_not_stood_still
     assert running.stdout.readline()
 
     os.killpg(running.pid, signal.SIGSTOP)
-    time.sleep(12)
+    wait_for(lambda: kernel.stat(running.pid).state == "T")
+    time.sleep(12)  # more than a healthy step may take, as often as it is told
     os.killpg(running.pid, signal.SIGCONT)
     out, err = running.communicate(timeout=240)
 
     assert running.returncode == 0, err
     assert out.endswith("done\n")
+
+
+@pytest.mark.parametrize("away", [12.0, 3600.0])
+def test_time_for_which_the_watcher_was_stopped_is_no_time_of_the_run(monkeypatch, away):
+    now = [100.0]
+    monkeypatch.setattr(stall_clock.time, "monotonic", lambda: now[0])
+    watched = stall_clock.WatchedTime()
+    for _ in range(6):
+        now[0] += 0.5
+        watched.tick()
+
+    now[0] += away
+
+    assert watched.tick() <= 3.0 + stall_clock.LONGEST
+    assert stall_clock.LONGEST < stall_clock.LEAST  # so that it is never told as a stall

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import json
 import os
 import re
@@ -13,7 +12,6 @@ import subprocess
 import sys
 import tempfile
 import threading
-import time
 from pathlib import Path
 
 import psutil
@@ -41,15 +39,13 @@ def test_without_ray_it_says_how_to_get_it(monkeypatch):
         Cluster("ray").__enter__()
 
 
-def test_a_port_that_nobody_listens_at_is_refused_at_once():
-    importlib.import_module("ray")  # which takes its time
+def test_a_port_that_nobody_listens_at_is_refused_without_asking_ray(monkeypatch):
+    monkeypatch.setenv("RAY_CLIENT_INITIAL_CONNECTION_TIMEOUT_S", "3600")  # it would try for that long
+    monkeypatch.setenv("RAY_CLIENT_MAX_CONNECTION_TIMEOUT_S", "3600")
     address = f"ray://127.0.0.1:{free_port()}"
-    began = time.monotonic()
 
     with pytest.raises(UserError, match=f"no Ray cluster answers at {address}: Connection refused"):
         Cluster(address).__enter__()
-
-    assert time.monotonic() - began < 25  # Ray itself tries for 30 s and more
 
 
 @pytest.mark.calm
