@@ -59,6 +59,7 @@ FACTS = {
         {"dataset": "Texts", "files": {"0-64": 10, "64-128": 2}, "count": 2, "batches": 4, "partial": 2},
     ),
     Kind.NOTE: ("a", {"lr": 0.1}),
+    Kind.VERSIONS: ("a", {"torch": "2.13.0+cpu", "accelerate": "1.15.0"}),
     Kind.THREADS: ("a", {"variables": {"OMP_NUM_THREADS": "1"}, "threads": 4}),
     Kind.SHARED: ("a", {"seconds": 1.0, "shared": 0.5, "batches": 3, "names": ["conv2d"]}),
     Kind.SAVE_FAILED: ("a", {"failed": "OSError: no space", "errno": 28, "free": 0}),

@@ -126,3 +126,18 @@ def test_the_ninety_ninth_percentile_lies_above_the_ninety_fifth(recorded: Recor
     """).succeeded()
     timing = run.main.process().stages["step"]
     assert timing.p50 <= timing.p95 < 0.01 < timing.p99 <= timing.longest
+
+
+def test_a_main_process_tells_the_versions_of_torch_and_of_what_was_imported_beside_it(recorded: Recorded) -> None:
+    run = recorded("""
+        import torch
+        import accelerate
+        from torch.utils.data import DataLoader
+
+        list(DataLoader(list(range(4))))
+        print(torch.__version__, accelerate.__version__)
+    """)
+
+    (main,) = [one for one in run.processes if one.role == "main"]
+    assert run.out.split() == [main.versions["torch"], main.versions["accelerate"]]
+    assert "wandb" not in main.versions

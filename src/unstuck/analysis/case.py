@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from functools import cached_property, wraps
 from typing import Any, NamedTuple, Protocol, TypeVar, cast
+
+import msgspec
 
 from ..evidence import Evidence, Exit, Host
 from ..evidence.basics import Place
@@ -16,6 +19,7 @@ from ..wording.text import many
 LIBRARY = ("/site-packages/", "/dist-packages/", "/lib/python3", "/torchinductor_")
 CYTHON = (".pyx", ".pxi", ".pxd")  # it names them by a path in the library's own tree: pyarrow/error.pxi
 SIGKILL = -9
+VERSION = re.compile(r"\d+")
 COMMAND = "command"  # the role of one that never imported torch
 
 T = TypeVar("T")
@@ -216,6 +220,21 @@ class Case:
         return {host.node: host for host in reversed(self.host or [])}
 
     # Findings
+
+    def has(self, library: str, *least: int) -> bool | None:
+        """Whether the run uses this version of a library or a newer one. None: that is not known."""
+        told = next((one.versions[library] for one in self.mains if library in one.versions), "")
+        known = [int(part) for part in VERSION.findall(told)[: len(least)]]
+        return tuple(known) >= least if len(known) == len(least) else None
+
+    def from_version(self, library: str, *least: int, remedy: Remedy) -> list[Remedy]:
+        """A way out that needs a version: none where the run's is older. Where that is not known, it says so."""
+        has = self.has(library, *least)
+        if has is None:
+            needs = f" ({library} {'.'.join(map(str, least))} or later)"
+            text = remedy.text.removesuffix(".") + needs + "." * remedy.text.endswith(".")
+            return [msgspec.structs.replace(remedy, text=text)]
+        return [remedy] if has else []
 
     def finding(
         self,

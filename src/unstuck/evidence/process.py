@@ -255,6 +255,7 @@ class Process(msgspec.Struct, frozen=True, omit_defaults=True):
     notes: list[Note] = []
     skipping: list[Skipping] = []
     threads: Threads | None = None
+    versions: dict[str, str] = {}  # of torch and libraries beside it, as they were imported
 
     @property
     def failure(self) -> Failure | None:

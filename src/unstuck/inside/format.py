@@ -144,6 +144,7 @@ class Kind:
     # Totals, of just those fetches and stages whose processor time was taken: how long they took, and in a stage the
     # bytes that were asked for and those that came from a disk.
     FETCH_TIMED, STAGE_TIMED, STAGE_READ, STAGE_FETCHED = 59, 60, 61, 62
+    VERSIONS = 63  # notes: of torch and libraries beside it, a versions (string, JSON)
     SHUTDOWN = 22  # totals; ring: a pass (0: it goes on), b workers; board as LOADER: its workers are being ended
 
 

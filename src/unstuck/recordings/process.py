@@ -106,6 +106,7 @@ def process_of(facts: Facts) -> Process:
         data_files=data_files(facts),
         shards=shards(facts),
         threads=threads(facts),
+        versions=versions(facts),
         **frameworks_of(facts),
         collectives=traced,
         traced=at,
@@ -206,6 +207,12 @@ def _progress(facts: Facts, entry: Entry) -> Progress:
 def _double(word: int) -> float:
     (value,) = struct.unpack("<d", struct.pack("<q", word))
     return float(value)
+
+
+def versions(facts: Facts) -> dict[str, str]:
+    notes = facts.noted(Kind.VERSIONS)
+    told = facts.recording.told(notes[-1][f.R_A]) if notes else {}
+    return {name: version for name, version in told.items() if isinstance(version, str)}
 
 
 def threads(facts: Facts) -> Threads | None:

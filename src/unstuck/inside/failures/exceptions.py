@@ -18,6 +18,7 @@ from types import FrameType, TracebackType
 from typing import Any
 
 from .. import format as f
+from ..core import versions
 from ..core.frames import variables
 from ..core.guard import HERE, clean, is_library, quietly, replace
 from ..core.objects import attributes_of
@@ -56,6 +57,8 @@ def keep(error: BaseException, how: str, trace: TracebackType | None = None, **f
     recorder = process.recording()
     if recorder is None:
         return
+    if recorder.words[f.H_ROLE] == f.ROLE_MAIN:
+        versions.tell(recorder)
     recorder.note(f.Kind.EXCEPTION, 0, clock(), 0, recorder.intern(type(error).__name__))
     known = describe(error, how, {**remembered(error), **facts}, trace)
     process.said = [*process.said[:1], *process.said[1:][-1:], json.dumps(known, ensure_ascii=False)]

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from operator import sub
 from typing import Any
 
-from ..core import garbage
+from ..core import garbage, versions
 from ..core.objects import ByIdentity, as_json, attributes_of
 from ..core.process import process
 from ..core.ranks import write_rank
@@ -132,6 +132,7 @@ class Entry:
         self.passes += 1
         garbage.pass_begins(recorder)
         thread_settings.pass_begins(recorder)
+        versions.tell(recorder)
         self.modes = modes.bits()
         write_rank(recorder)
         self.describe(recorder)

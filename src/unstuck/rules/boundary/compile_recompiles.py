@@ -114,7 +114,7 @@ def check(case: Case) -> Iterator[Finding]:
     for one in sorted(found, key=lambda one: (-one.limited, -one.seconds))[:1]:
         guard = _guard(one.times[-1].reason)
         ends = "; it hit the limit and now runs eagerly" if one.limited else ""
-        remedy, *others = _remedies(guard)
+        remedy, *others = _remedies(case, guard)
         yield case.finding(
             one.process,
             cause=f"torch.compile recompiled {one.where.function} {_times(len(one.times))} {_why(guard)}{ends}.",
@@ -179,7 +179,7 @@ def _seen(one: Again) -> Iterator[str]:
         yield "torch reached its recompile limit: it does not compile this function any more"
 
 
-def _remedies(guard: str) -> list[Remedy]:
+def _remedies(case: Case, guard: str) -> list[Remedy]:
     """The first is the thing to do, for this kind of guard."""
     if any(part in guard for part in SIZES):
         vary = Remedy("Let the size vary", code=["model = torch.compile(model, dynamic=True)"])
@@ -193,27 +193,27 @@ def _remedies(guard: str) -> list[Remedy]:
         return [Remedy("Pass one tensor, stacked or padded, instead of a list whose length changes", code=code)]
     number = NUMBER.search(guard)
     if number is not None and "." in name:
-        return _of_attribute(name, whole="." not in number[0] and "e" not in number[0])
+        return _of_attribute(case, name, whole="." not in number[0] and "e" not in number[0])
     if number is not None:
         code = [f"{name} = torch.tensor({name})"] if name.isidentifier() else []
         return [Remedy(f"Pass {name} as a tensor: it is then data, not a constant", code=code)]
     return [Remedy("Keep what the guard checks the same from call to call")]
 
 
-def _of_attribute(name: str, *, whole: bool) -> list[Remedy]:
+def _of_attribute(case: Case, name: str, *, whole: bool) -> list[Remedy]:
     last = name.rpartition(".")[2]
     kind = "int64" if whole else "float32"
     zero = f'self.register_buffer("{last}", torch.zeros((), dtype=torch.{kind}), persistent=False)'
     outside = Remedy(f"Change {name} outside of the compiled function")
     vary = Remedy(
-        "Let integers of modules vary (a private setting, from torch 2.6 on)",
+        "Let integers of modules vary, by a private setting",
         code=["torch._dynamo.config.allow_unspec_int_on_nn_module = True"],
     )
     buffer = Remedy(
         f"Keep {name} in a tensor, changed in place: it is then data, not a constant",
         code=[zero] if last.isidentifier() else [],
     )
-    return [buffer, outside, vary] if whole else [buffer, outside]
+    return [buffer, outside, *(case.from_version("torch", 2, 6, remedy=vary) if whole else [])]
 
 
 def _look(case: Case) -> Remedy:

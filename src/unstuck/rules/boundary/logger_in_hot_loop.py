@@ -160,7 +160,7 @@ def _remedies(case: Case, loop: Loop) -> list[Remedy]:
     # wandb makes images even where it is disabled: that run would prove nothing.
     wandb = kind != MEDIA and "wandb" in {library(part.name) for part in loop.parts}
     proof = Remedy("Run once without wandb: as slow as before means that it is not wandb", [without_wandb(case)])
-    return [*_advice(kind, loop), *([proof] if wandb else [])]
+    return [*_advice(case, kind, loop), *([proof] if wandb else [])]
 
 
 def _every(loop: Loop) -> int | None:
@@ -193,7 +193,7 @@ def _seldom(loop: Loop) -> str:
     return "once an epoch" if _epoch(loop) else "every few steps"
 
 
-def _advice(kind: str, loop: Loop) -> list[Remedy]:
+def _advice(case: Case, kind: str, loop: Loop) -> list[Remedy]:
     name, every, seldom = loop.parts[0].name, _every(loop), _seldom(loop)
     test = _test(loop, every)
     if kind == MEDIA:
@@ -216,12 +216,10 @@ def _advice(kind: str, loop: Loop) -> list[Remedy]:
         )
         return [Remedy(f"Collect the values and send them together {seldom}", code=test), thread]
     lost = "; commit=False does not help, it loses rows" if library(name) == "wandb" else ""
-    queued = Remedy(
-        "Let MLflow log in the background (mlflow 2.11 or later)", code=["mlflow.config.enable_async_logging()"]
-    )
+    queued = Remedy("Let MLflow log in the background", code=["mlflow.config.enable_async_logging()"])
     return [
         Remedy(f"Log {seldom}, all values in one call{lost}", code=test),
-        *([queued] if name.startswith("mlflow") else []),
+        *(case.from_version("mlflow", 2, 11, remedy=queued) if name.startswith("mlflow") else []),
     ]
 
 

@@ -130,9 +130,14 @@ def _finding(case: Case, main: Process | Seen, seconds: float, where: Place | No
         ),
         alternatives=[
             Remedy("Train offline from the next run on, and upload afterwards", [f"WANDB_MODE=offline {command}"]),
-            Remedy(
-                "Limit the wait from the next run on (wandb 0.27 or later; a run that times out is shown as crashed)",
-                [f"WANDB_FINISH_TIMEOUT=60 {command}"],
+            *case.from_version(
+                "wandb",
+                0,
+                27,
+                remedy=Remedy(
+                    "Limit the wait from the next run on; a run that times out is shown as crashed",
+                    [f"WANDB_FINISH_TIMEOUT=60 {command}"],
+                ),
             ),
         ],
         onset_s=case.stall.since if case.stall is not None else None,

@@ -145,10 +145,10 @@ def _remedies(case: Case, crew: ShardlessCrew) -> list[Remedy]:
             ),
             Remedy("Make the samples cheaper to load, or prepare them before the run."),
         ]
-    return [*_more(crew, workers * ranks), Remedy(f"Set {fewer}: loads as fast as now, with less memory.")]
+    return [*_more(case, crew, workers * ranks), Remedy(f"Set {fewer}: loads as fast as now, with less memory.")]
 
 
-def _more(crew: ShardlessCrew, wanted: int) -> Iterator[Remedy]:
+def _more(case: Case, crew: ShardlessCrew, wanted: int) -> Iterator[Remedy]:
     """How this source gets more shards."""
     steps = crew.shards.steps
     if INTERLEAVED in steps:
@@ -161,8 +161,8 @@ def _more(crew: ShardlessCrew, wanted: int) -> Iterator[Remedy]:
         yield Remedy("Pass the generator a list with one piece for each worker:", code=[code])
     else:
         yield Remedy(f"Split the data into {wanted:,} files or more.")
-        code = "stream = stream.reshard()  # by row groups; datasets 5 or newer"
-        yield Remedy("For Parquet, make shards of row groups:", code=[code])
+        rows = Remedy("For Parquet, make shards of row groups", code=["stream = stream.reshard()"])
+        yield from case.from_version("datasets", 5, remedy=rows)
 
 
 def _ahead(case: Case, few: TooFew) -> Finding:

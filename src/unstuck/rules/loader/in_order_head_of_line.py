@@ -88,7 +88,7 @@ def check(case: Case) -> Iterator[Finding]:
         if len(held) < TWICE or len(held) * 2 <= len(known):
             continue
         worst = held[0]
-        fix, *others = _ways(loader, held, _prefetch(case, main, loader, worst))
+        fix, *others = _ways(case, loader, held, _prefetch(case, main, loader, worst))
         yield case.finding(
             main,
             cause=f"Rare slow {'samples' if _by_one(worst) else 'batches'} stall the loop "
@@ -126,17 +126,19 @@ def _seen(loader: Loader, held: list[Spike]) -> Iterator[str]:
     yield f"loader: {loader.name}"
 
 
-def _ways(loader: Loader, held: list[Spike], prefetch: int | None) -> list[Remedy]:
+def _ways(case: Case, loader: Loader, held: list[Spike], prefetch: int | None) -> list[Remedy]:
     """The fix, and other ways out."""
     samples = [str(one.index) for one in held if _by_one(one)]
     ways = [
         _slowest(loader, samples),
-        Remedy(
-            "If order does not matter, take batches as they are ready (torch 2.6 or later); this may skew the data "
-            "distribution",
-            code=["DataLoader(..., in_order=False)"],
+        *case.from_version(
+            "torch", 2, 6,
+            remedy=Remedy(
+                "If order does not matter, take batches as they are ready; this may skew the data distribution",
+                code=["DataLoader(..., in_order=False)"],
+            ),
         ),
-    ]
+    ]  # fmt: skip
     if prefetch is not None:
         ready = settings(loader, prefetch_factor=prefetch)
         ways.append(Remedy(f"Keep more batches ready, if memory allows: {ready}."))

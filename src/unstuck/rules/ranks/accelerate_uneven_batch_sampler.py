@@ -204,7 +204,7 @@ def _will_be(case: Case, dealt: Dealt) -> bool:
 
 def _finding(case: Case, dealt: Dealt, held_up: list[Stand]) -> Finding:
     part = dealt.part(dealt.fewest[0])
-    loader, remedies = part.loader, _remedies(part)
+    loader, remedies = part.loader, _remedies(case, part)
     return case.finding(
         part.process,
         cause=_cause(dealt, held_up),
@@ -268,7 +268,7 @@ def _seen(dealt: Dealt, held_up: list[Stand]) -> Iterator[str]:
     yield from (f"rank {one.rank}: {one.failed.type} in {one.spot}" for one in held_up if one.failed is not None)
 
 
-def _remedies(part: Part) -> list[Remedy]:
+def _remedies(case: Case, part: Part) -> list[Remedy]:
     """By default accelerate evens out; what its sampler is decides how to get that back."""
     prepared = part.prepared
     after = prepared.after or prepared.before
@@ -280,17 +280,16 @@ def _remedies(part: Part) -> list[Remedy]:
     join = Remedy(wrapped, code=["with accelerator.join_uneven_inputs([model]):"])
     if after.even_batches or (after.even_batches is None and prepared.even_batches):
         unsized = Remedy(
-            f"Set batch_size of {sampler} to None (accelerate 1.14 or newer): it takes any batch smaller than "
-            f"{after.batch_size} for the last one.",
+            f"Set batch_size of {sampler} to None: every batch smaller than {after.batch_size} is taken for the last.",
             code=[f"self.batch_size = None  # in {sampler}"],
         )
-        older = Remedy(f"With an older accelerate: even_batches=False, and a multiple of {processes} batches.")
-        return [unsized, older]
+        older = Remedy(f"Set even_batches=False, and yield a multiple of {processes} batches.", code=[whole])
+        return [*case.from_version("accelerate", 1, 14, remedy=unsized), older]
     if sized or after.batches is None:
         return [multiple, join]
     missing = -after.batches % processes
     each = (after.batches + missing) // processes
-    needs = "" if after.batch_size is not None else " (a sampler without batch_size needs accelerate 1.14)"
-    again = f"accelerate then repeats {many(missing, 'batch')}, and every rank gets {each}{needs}."
+    again = f"accelerate then repeats {many(missing, 'batch')}, and every rank gets {each}."
     even = Remedy(f"Remove even_batches=False: {again}")
-    return [even, multiple, join]
+    any_version = after.batch_size is not None
+    return [*([even] if any_version else case.from_version("accelerate", 1, 14, remedy=even)), multiple, join]
