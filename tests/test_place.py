@@ -13,9 +13,9 @@ import pytest
 
 from stuck import needs_root
 from unstuck.errors import UserError
+from unstuck.inside import format as f
 from unstuck.inside.core import run_folder
 from unstuck.watching import run_storage
-
 
 # What says that launches of one identity belong together.
 TOGETHER = {
@@ -292,6 +292,47 @@ def test_a_detached_watcher_writes_to_no_folder_that_was_put_in_place_of_the_run
 
     assert (ended.returncode, contents(victim)) == (0, before), ended.stderr
     assert list(tmp_path.glob("unstuck-runs-away/*/.unstuck-run"))
+
+
+# As a rank does at its end, and a process that is refused its recording: their names can be known before.
+LINKED = """
+import os, sys
+sys.path.insert(0, {package!r})
+from inside import format as f
+from inside.core.process import process
+from inside.core.recorder import Recorder, started_ticks
+from inside.core.stacks import stacks
+from inside.failures import collectives
+process.folder, victim = sys.argv[1], sys.argv[2]
+one = f"{{process.folder}}/node.1.{{os.getpid()}}.{{started_ticks()}}"
+recorder = Recorder(one + ".rec", f.WORKER_LAYOUT)
+for link in (one + ".stacks", one + ".flight.half", f"{{process.folder}}/unrecorded-{{os.getpid()}}-28"):
+    os.symlink(victim, link)
+print(stacks._open(one + ".stacks"))
+process._note_refusal(OSError(28, "full"))
+collectives._dump_function = lambda: lambda **_: __import__("pickle").dumps({{}})
+try:
+    collectives.write_flight_record(recorder)
+except OSError as error:
+    print(error.strerror)
+"""
+
+
+@pytest.mark.parametrize("there", [True, False])
+def test_a_recorded_process_follows_no_link_in_place_of_a_file_of_its_own(tmp_path, there):
+    victim = tmp_path / "victim"
+    if there:
+        victim.write_text("mine")
+    (tmp_path / "recordings").mkdir()
+    code = LINKED.format(package=os.path.dirname(os.path.dirname(f.__file__)))
+
+    ended = subprocess.run(
+        [sys.executable, "-c", code, tmp_path / "recordings", victim], capture_output=True, text=True, check=False
+    )
+
+    assert ended.stdout == "False\nToo many levels of symbolic links\n", ended.stderr
+    assert victim.exists() == there
+    assert not there or victim.read_text() == "mine"
 
 
 def test_a_folder_of_somebody_elses_that_holds_ours_can_be_recorded_in(tmp_path, job):

@@ -131,8 +131,9 @@ class Process:
 
     def _note_refusal(self, refusal: OSError) -> None:
         """An empty file needs no block even on a full disk; its name tells the watcher what happened."""
+        path = f"{self.folder}/unrecorded-{self.pid}-{refusal.errno}"
         try:
-            os.close(os.open(f"{self.folder}/unrecorded-{self.pid}-{refusal.errno}", os.O_CREAT | os.O_CLOEXEC, 0o600))
+            os.close(os.open(path, os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600))
         except OSError:
             return
 
