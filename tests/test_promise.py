@@ -12,7 +12,7 @@ import sys
 import pytest
 
 from stuck import needs_root, wait_for
-from unstuck.watching.command import OWN
+from unstuck.watching.command import OWN, PASSED_ON
 
 # Something of ours fails in every way it can: what is given by name raises, or is replaced, before `unstuck` runs.
 BROKEN = """
@@ -395,34 +395,43 @@ def test_the_users_own_command_for_findings_has_the_users_mask_and_limits(tmp_pa
     assert (tmp_path / "seen").read_text() == "0022\n777\n"
 
 
-NAMED = [one for one in signal.Signals if one not in OWN | {signal.SIGWINCH, signal.SIGURG}]
 CATCHES = """
-import os, signal, sys, time
-caught = []
-signal.signal(int(sys.argv[1]), lambda number, _: caught.append(number))
+import signal, sys
+wanted = {int(word) for word in sys.argv[1:]}
+for number in wanted:
+    signal.signal(number, lambda *_: None)
+signal.pthread_sigmask(signal.SIG_BLOCK, wanted)
 print("ready", flush=True)
-while not caught:
-    time.sleep(0.01)
-print(*caught)
+while wanted:
+    came = signal.sigwait(wanted)
+    wanted.discard(came)
+    print(int(came), flush=True)
 sys.exit(7)
 """
 
 
-@pytest.mark.parametrize("number", [*map(int, NAMED), signal.SIGRTMIN + 3, signal.SIGWINCH])
-def test_a_signal_that_is_sent_to_us_is_the_commands(tmp_path, number):
+def test_every_signal_that_is_sent_to_us_is_the_commands(tmp_path):
+    numbers = sorted(map(int, signal.valid_signals() - OWN))
     (tmp_path / "catches.py").write_text(CATCHES)
     running = subprocess.Popen(
-        [*UNSTUCK, "run", "--", sys.executable, "catches.py", str(int(number))],
+        [*UNSTUCK, "run", "--", sys.executable, "catches.py", *map(str, numbers)],
         cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
     )  # fmt: skip
     assert running.stdout.readline() == "ready\n"
 
-    os.kill(running.pid, number)
-    out, err = running.communicate(timeout=120)
+    for number in numbers:
+        os.kill(running.pid, number)
+        assert running.stdout.readline() == f"{number}\n"
+    _, err = running.communicate(timeout=120)
 
-    assert (running.returncode, out) == (7, f"{int(number)}\n"), err
+    assert running.returncode == 7, err
     assert "Traceback" not in err
     assert " failed (" not in err
+
+
+def test_what_is_not_sent_on_is_what_a_program_cannot_have_or_must_keep():
+    assert OWN.isdisjoint({signal.SIGABRT, signal.SIGIO, signal.SIGPWR, signal.SIGVTALRM, signal.SIGRTMIN})
+    assert {signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGRTMIN + 3} <= PASSED_ON
 
 
 def test_a_signal_without_a_name_that_ends_the_command_ends_us_as_a_shell_would_tell(tmp_path):
