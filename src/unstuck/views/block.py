@@ -178,8 +178,8 @@ def _show_consequences(finding: Finding, others: Sequence[Finding], console: Con
 def _is_told(other: Finding, finding: Finding) -> bool:
     """By the cause, or as the error on the screen; that a main process raised the very same adds nothing."""
     error = finding.saw.partition(": ")[2] or finding.saw
-    message = other.cause.partition(": ")[2].rstrip(".")
-    again = bool(message) and message in finding.cause
+    message = other.cause.partition(": ")[2].rstrip(".… ")
+    again = bool(message) and (message in finding.cause or message in finding.saw)
     return again or other.cause in finding.cause or bool(error and error in other.cause)
 
 

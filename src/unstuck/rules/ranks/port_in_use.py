@@ -53,7 +53,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from ...analysis.case import Case, user_line
+from ...analysis.case import Case, is_users, user_line
 from ...analysis.failures import ended_by
 from ...analysis.torch_errors import with_setting
 from ...evidence.finding import Certainty, Finding, Remedy, Subject, Symptom
@@ -96,7 +96,7 @@ def check(case: Case) -> Iterator[Finding]:
                 )
             ],
             onset_s=failure.at,
-            where=user_line(failure),
+            where=place if is_users(place := user_line(failure)) else None,
             subject=Subject("port", str(port)) if port else None,
             saw=said(failure),
         )
