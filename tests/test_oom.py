@@ -11,7 +11,7 @@ from kept import evidence_of
 from unstuck.analysis.memory import Needs, kills_at, kills_at_the_end
 from unstuck.diagnose import report_on
 from unstuck.evidence import Evidence, Sample
-from unstuck.probes.run_history import KEPT, _thinned
+from unstuck.probes.journals import KEPT, thinned
 
 OWN, ABOVE = "/sys/fs/cgroup/kubepods/pod1", "/sys/fs/cgroup/kubepods"
 GIB = 1 << 30
@@ -141,7 +141,7 @@ def test_a_rank_that_was_killed_says_so_of_kills_elsewhere():
 def test_when_a_kill_was_counted_stays_known_in_a_long_run():
     samples = [Sample(at=float(at), oom_kills={OWN: at >= 777}) for at in range(5000)]
 
-    kept = _thinned(samples)
+    kept = thinned(samples)
     moved = [(before.at, after.at) for before, after in pairwise(kept) if before.oom_kills != after.oom_kills]
 
     assert moved == [(776.0, 777.0)]

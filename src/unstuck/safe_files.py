@@ -92,6 +92,16 @@ def read_plain(path: str | Path, *, largest: int = LARGEST_TEXT, follow: bool = 
         return file.read(largest)
 
 
+def refuse_link(folder: str | Path) -> None:
+    """A folder inside of a run folder is one of ours, or none: a link would lead to files of somebody else's."""
+    try:
+        mode = os.lstat(folder).st_mode
+    except OSError:  # it is not there, and nothing will be found in it
+        return
+    if not stat.S_ISDIR(mode):
+        raise NotPlainError(folder, _kind(mode))
+
+
 def write_private(path: str | Path, data: bytes) -> None:
     """Replace a file as a whole, readable by its owner alone. A link in its place is replaced, not followed."""
     with reached(path) as (above, name):

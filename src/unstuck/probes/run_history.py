@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import os
 from collections.abc import Sequence
@@ -11,25 +12,21 @@ import msgspec
 
 from ..analysis.case import Case
 from ..analysis.rank_deaths import first_dead
-from ..evidence import Evidence, Exit, Host, Run, Sample
+from ..evidence import Evidence, Exit, Host, Run
 from ..evidence.distributed import Attempt
-from ..evidence.journal import Begin, End, Glanced, Gone, Heard, Line, Look
+from ..evidence.journal import Begin
 from ..evidence.process import Failure, Process
 from ..report import Report
-from ..safe_files import PRIVATE_FOLDER, NotPlainError, open_plain, read_plain, write_private
+from ..safe_files import PRIVATE_FOLDER, open_plain, read_plain, refuse_link, write_private
 from ..wording.left_out import encodable, left_out
 from . import machine
+from .journals import Journal, Reading
 
-LARGEST_JOURNAL = 8 << 20  # bytes of one journal: it is set aside long before
-NODES, TOLD = 1024, 20  # journals that are read, and of those that cannot be, how many are named
 MANY = 256  # processes that could not be recorded, by name
-OLD = ".old.jsonl"  # what a journal that grew too long was renamed to
-KEPT = 60  # samples per node that go into Evidence: so many newest, and as many spread over all the time before
 SNAPSHOTS = "snapshots"  # looks that the watcher took when a run stood still, kept in the run folder
 LARGEST_SNAPSHOT = 64 << 20  # bytes of one: 60 ranks with eight workers each are a fifth of that
 REQUEUES = 1000  # an attempt's number holds how often Slurm has started the job again, times this
 HANDLED = "exit"  # how an exception ended that a program caught to exit with a code
-_decoder = msgspec.json.Decoder(Line)
 
 
 class Journals(msgspec.Struct, frozen=True):
@@ -44,27 +41,16 @@ def journals(folder: Path) -> Journals:
     """What the watchers wrote down: the machine over time, and the exits they saw."""
     hosts: list[Host] = []
     exits: list[Exit] = []
-    unreadable: list[str] = []
-    paths = sorted(path for path in folder.glob("watch-*.jsonl") if not path.name.endswith(OLD))
-    if len(paths) > NODES:
-        unreadable.append(f"{len(paths) - NODES:,} journals of watchers are left out: {NODES:,} were read")
-    for path in paths[:NODES]:
-        lines: list[Line] = []
-        for part in (path.with_suffix(OLD), path):
-            found, left = _lines(part)
-            lines += found
-            unreadable += left[: max(TOLD - len(unreadable), 0)]
-        begins = [one for one in lines if isinstance(one, Begin)]
-        if not begins:
-            continue
-        exits += [msgspec.structs.replace(one.exit, node=begins[0].node) for one in lines if isinstance(one, Gone)]
-        hosts.append(_host(begins[0], lines, folder))
-    return Journals(hosts, exits, unreadable)
+    reading = Reading(folder)
+    for journal in reading:
+        if journal.begin is not None:
+            exits += journal.exits
+            hosts.append(_host(journal.begin, journal, folder))
+    return Journals(hosts, exits, reading.told())
 
 
-def _host(begin: Begin, lines: list[Line], folder: Path) -> Host:
-    samples = [one.sample for one in lines if isinstance(one, Look)]
-    ended = any(isinstance(one, End) for one in lines)
+def _host(begin: Begin, journal: Journal, folder: Path) -> Host:
+    samples, ended = journal.samples, journal.ended
     held = _holds_lock(folder, begin) if os.uname().nodename == begin.node else None
     alive = held is True
     if samples and not ended and not alive:
@@ -76,27 +62,20 @@ def _host(begin: Begin, lines: list[Line], folder: Path) -> Host:
         quota=begin.quota,
         descriptor_limit=begin.descriptor_limit,
         cgroup=begin.cgroup,
-        samples=_thinned(samples),
+        samples=samples,
         watcher_ended=ended,
         processes_alive=alive,
-        glances=[one.glance for one in lines if isinstance(one, Glanced)],
-        signals=[one.told for one in lines if isinstance(one, Heard)],
+        glances=journal.glances,
+        signals=journal.signals,
         broke_off=held is False and not ended,
-        unrecorded=sorted(encodable(one.name) for one in (folder / "recordings").glob("unrecorded-*"))[:MANY],
+        unrecorded=_unrecorded(folder / "recordings"),
     )
 
 
-def _thinned(samples: list[Sample]) -> list[Sample]:
-    """Those that were looked at closely come first among the older ones. When an OOM kill was counted stays known."""
-    older, newest = samples[:-KEPT], samples[-KEPT:]
-    if len(older) <= KEPT:
-        return samples
-    close = [number for number, one in enumerate(older) if any(process.threads for process in one.processes)]
-    some = close if len(close) >= KEPT else range(len(older))
-    kept = {0, *(some[number * len(some) // KEPT] for number in range(1, KEPT))}
-    killed = [number for number in range(1, len(older)) if older[number].oom_kills != older[number - 1].oom_kills]
-    kept |= {near for number in killed[-KEPT:] for near in (number - 1, number)}
-    return [*(older[number] for number in sorted(kept)), *newest]
+def _unrecorded(folder: Path) -> list[str]:
+    if folder.is_symlink():  # told where recordings are read
+        return []
+    return sorted(encodable(one.name) for one in folder.glob("unrecorded-*"))[:MANY]
 
 
 def _holds_lock(folder: Path, begin: Begin) -> bool | None:
@@ -113,31 +92,12 @@ def _holds_lock(folder: Path, begin: Begin) -> bool | None:
     return False
 
 
-def _lines(path: Path) -> tuple[list[Line], list[str]]:
-    """What can be read, and a word on what cannot. The last line may be half: a watcher that is killed leaves it so."""
-    try:
-        written = read_plain(path, largest=LARGEST_JOURNAL).split(b"\n")
-    except FileNotFoundError:
-        return [], []
-    except OSError as error:
-        return [], [left_out(path, error)]
-    found, bad = [], 0
-    for number, line in enumerate(written, 1):
-        try:
-            if line:
-                found.append(_decoder.decode(line))
-        except (ValueError, RecursionError):
-            bad += number < len(written)
-    watchers = sum(isinstance(one, Begin) for one in found)  # each that was killed has left half a line
-    return found, [f"{encodable(str(path))} is damaged: {bad:,} of its lines are left out"] if bad > watchers else []
-
-
 def save_snapshot(report: Report, folder: Path) -> Path:
     """Written beside and moved into place, so that nobody reads half of it."""
     place = folder / SNAPSHOTS
-    place.mkdir(PRIVATE_FOLDER, exist_ok=True)
-    if place.is_symlink():
-        raise NotPlainError(place, "a link, which is not followed")
+    with contextlib.suppress(FileExistsError):  # what else may be there is told below
+        place.mkdir(PRIVATE_FOLDER)
+    refuse_link(place)
     path = place / f"{len(list(place.glob('*.json'))):04d}.json"
     write_private(path, msgspec.json.encode(report))
     return path
@@ -148,11 +108,13 @@ def with_snapshot(evidence: Evidence, folder: Path) -> Evidence:
 
     A run that was watched to its end, and moved whenever it was looked at, has nobody left who stands.
     """
-    newest = max((folder / SNAPSHOTS).glob("*.json"), default=None)
+    newest = None
     try:
+        refuse_link(folder / SNAPSHOTS)
+        newest = max((folder / SNAPSHOTS).glob("*.json"), default=None)
         taken = _taken(newest) if newest is not None else None
     except (OSError, ValueError, RecursionError) as error:
-        told = left_out(newest or folder, error)
+        told = left_out(newest or folder / SNAPSHOTS, error)
         evidence = msgspec.structs.replace(evidence, unreadable=[*evidence.unreadable, told])
         taken = None
     if taken is None or taken.stall is None or _over(evidence, taken) or _progress(evidence) != _progress(taken):

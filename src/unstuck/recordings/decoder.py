@@ -24,6 +24,8 @@ from ..wording.left_out import encodable
 from ..wording.texts import every_text
 
 LARGEST = 4 * max(one.size() for one in (f.MAIN_LAYOUT, f.WORKER_LAYOUT, f.DETAILED_LAYOUT))  # bytes, for years to come
+# Entries of each section; reading them may take the square of their number.
+MOST = tuple(2 * max(each) for each in zip(f.MAIN_LAYOUT, f.WORKER_LAYOUT, f.DETAILED_LAYOUT, strict=True))
 RECORD, TOTAL = f.RING_WORDS * f.WORD, f.TOTAL_WORDS * f.WORD  # bytes
 UNITS = (f.BOARD_ENTRY, TOTAL, RECORD, RECORD, 1, 1)  # bytes of an entry, by section
 # What a word can be at most. A count of nanoseconds comes to 2 ** 62 after 146 years; sums of anything stay in 8 bytes.
@@ -123,6 +125,8 @@ def checked(path: str | Path, data: bytes, size: int) -> Header:
 def _sections(path: str | Path, words: tuple[int, ...], size: int) -> list[tuple[int, int]]:
     pairs = words[f.H_SECTIONS : f.H_SECTIONS + 2 * len(UNITS)]
     sections = list(zip(pairs[0::2], pairs[1::2], strict=True))
+    if any(count > most for (_, count), most in zip(sections, MOST, strict=True)):
+        raise UnreadableError(f"{path} is damaged: a section is larger than any of ours", COPY_AGAIN)
     for (offset, count), unit in zip(sections, UNITS, strict=True):
         if offset % f.WORD or offset < f.HEADER_SIZE or not count or offset + count * unit > size:
             raise UnreadableError(f"{path} is damaged: a section lies outside the file", COPY_AGAIN)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import stat
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -17,15 +18,18 @@ from ..evidence import Exit, Run
 from ..evidence.loader import Loader
 from ..evidence.process import Process
 from ..inside.core.run_folder import kind_of
-from ..safe_files import NotPlainError, read_plain
+from ..safe_files import NotPlainError, read_plain, refuse_link
 from ..wording.left_out import encodable, left_out
-from .decoder import Unfinished
+from .decoder import LARGEST, Unfinished
 from .loaders import Waits, waits_of, with_spikes
 from .process import exits_of, process_of
 from .reader import Facts, Recording
 
 LARGEST_RUN = 8 << 20  # bytes of run.json: a command line is at most two of them
 MOST = 10_000  # recordings: of 1,000 ranks with eight workers each
+LONGEST = 16 << 30  # bytes of all of them: of as many, with a line about every sample, which takes most
+SECONDS = 60.0  # of computing: 9,000 honest ones take ten
+KEPT = 40 << 20  # bytes of all evidence from them, as JSON: of as many it is 15 MB. In memory it takes six times that
 TOLD = 20  # files that are named one by one as left out
 Key = tuple[str, int, float]  # node, pid, and when its recording began
 
@@ -65,6 +69,7 @@ def _files(folder: Path) -> Iterator[tuple[str, os.stat_result]]:
     names: set[str] = set()
     for place in (*_on_a_local_disk(folder), folder / "recordings"):
         try:
+            refuse_link(place)
             with os.scandir(place) as entries:
                 for entry in entries:
                     if entry.name.endswith(".rec") and entry.name not in names:
@@ -92,14 +97,22 @@ class Found:
         self._left_out: list[str] = []
         self._count = 0
         seen: set[tuple[int, int]] = set()
+        size = 0
+        try:
+            refuse_link(folder / "recordings")
+        except NotPlainError as error:
+            self.leave_out(left_out(folder / "recordings", error))
         for path, about in sorted(_files(folder)):
             identity = about.st_dev, about.st_ino
             if stat.S_ISREG(about.st_mode) and identity in seen:
                 self.leave_out(f"{path} is left out: it is another name of a recording that was read")
             elif len(self.paths) == MOST:
                 self.leave_out(f"{path} is left out: {MOST:,} recordings were read")
+            elif size + about.st_size > LONGEST and about.st_size <= LARGEST:  # a larger one is told when it is opened
+                self.leave_out(f"{path} is left out: {size >> 30:,} GiB of recordings were read")
             elif not stat.S_ISREG(about.st_mode) or about.st_size:  # an empty one was never begun
                 self.paths.append(Path(path))
+                size += about.st_size if about.st_size <= LARGEST else 0
             seen.add(identity)
 
     def leave_out(self, reason: str) -> None:
@@ -122,12 +135,20 @@ def recordings_of(folder: Path, run: Run) -> Recorded:
     exits: list[Exit] = []
     waits: dict[tuple[Key, int], Waits] = {}
     paths: dict[Key, Path] = {}
-    found = Found(folder)
+    found, room, until = Found(folder), KEPT, time.process_time() + SECONDS
     for path in found.paths:
+        if time.process_time() > until:
+            found.leave_out(f"{path} is left out: reading the others took {SECONDS:.0f} s")
+            continue
         try:
             facts = Facts(Recording(path), run.started)
             process = process_of(facts)
             noted = exits_of(facts)
+            weight = _weight(process, noted)
+            if weight > room:
+                found.leave_out(f"{path} is left out: more is known of the others than of any run")
+                continue
+            room -= weight
             waits |= {(_key(process), number): one for number, one in _waits(facts, process)}
         except Unfinished:
             continue
@@ -149,6 +170,14 @@ def recordings_of(folder: Path, run: Run) -> Recorded:
         processes = [_with_spikes(process, waits, children, paths) for process in processes]
     processes = _with_ranks(processes)
     return Recorded(processes=processes, exits=exits, unreadable=found.told())
+
+
+def _weight(process: Process, exits: list[Exit]) -> int:
+    """What it takes to keep it. A text that cannot be encoded counts as well."""
+    try:
+        return len(msgspec.json.encode((process, exits)))
+    except UnicodeEncodeError:
+        return len(repr((process, exits)))
 
 
 def _with_ranks(processes: list[Process]) -> list[Process]:

@@ -35,6 +35,8 @@ from .passes import Pass
 Words = npt.NDArray[np.uint64]
 CHUNK = 512  # records of a ring that are read at first, then ever more: most processes fill a small part of theirs
 RINGS = (f.S_RING, f.S_NOTES)
+OVERLAPPING = 2  # times the table's size that all strings may have together: none of ours overlap
+MOST_SAID = 64 << 20  # characters that are read out of one recording's strings, which are read more than once
 
 
 class Recording(Decoder):
@@ -45,6 +47,8 @@ class Recording(Decoder):
         self._parts: dict[int, bytes] = {}  # by section
         self._records: dict[int, Words] = {}  # of each ring: slots that are whole
         self._entries: list[bytes] = []
+        self._texts: dict[int, str] = {}
+        self._unsaid = MOST_SAID
         try:
             fd = open_plain(path, largest=LARGEST)
         except NotPlainError as error:
@@ -76,6 +80,7 @@ class Recording(Decoder):
             strings, room = self.sections[f.S_STRINGS]
             used = int.from_bytes(pread(fd, f.WORD, f.H_STRINGS_USED * f.WORD), "little")
             self._parts[f.S_STRINGS] = pread(fd, min(used, room), strings)
+            self._room = OVERLAPPING * len(self._parts[f.S_STRINGS])
         except ValueError as error:
             raise UnreadableError(f"{self.path} was changed while it was read", COPY_AGAIN) from error
         self._board = super().board()
@@ -95,6 +100,18 @@ class Recording(Decoder):
 
     def part(self, section: int, at: int, size: int) -> bytes:
         return self._parts[section][at : at + size]
+
+    def string(self, number: int) -> str:
+        """Each once: thousands of records may name one of half a MiB, or thousands that overlap."""
+        text = self._texts.get(number)
+        if text is None:
+            text = super().string(number)
+            self._room -= len(text)
+            text = self._texts[number] = text if self._room >= 0 else ""
+        self._unsaid -= len(text)
+        if self._unsaid < 0:
+            raise ValueError("its notes say more than those of any training")
+        return text
 
     def string_bytes(self) -> int:
         return len(self._parts[f.S_STRINGS])
@@ -140,6 +157,9 @@ class Facts:
         self.run_started = run_started
         self.totals = recording.totals()
         self.notes = recording.notes()
+        self._noted: dict[int, dict[int, list[list[int]]]] = {}  # by kind and key
+        for one in self.notes:
+            self._noted.setdefault(one[f.R_KIND], {}).setdefault(one[f.R_KEY], []).append(one)
         self.board = recording.board()
         self.passes: list[Pass] | None = None  # and stretches that the user named, once they were asked for
         # Files beside the recording, and parts of it, that could not be read.
@@ -155,7 +175,9 @@ class Facts:
 
     def noted(self, kind: int, key: int | None = None) -> list[list[int]]:
         """Notes of one kind, in the order they were written."""
-        return [one for one in self.notes if one[f.R_KIND] == kind and key in (None, one[f.R_KEY])]
+        if key is not None:
+            return list(self._noted.get(kind, {}).get(key, ()))
+        return [one for one in self.notes if one[f.R_KIND] == kind]
 
     def rows(self, kind: int, key: int | None = None) -> list[list[int]]:
         """Notes and frequent events of a kind, in the order of time. What is among both comes twice."""
