@@ -99,7 +99,7 @@ def wait_for(condition):
     while not condition():
         assert time.monotonic() < until
         time.sleep(0.05)
-wait_for(lambda: glob.glob("unstuck-runs/*/watch-*.lock") and open(glob.glob("unstuck-runs/*/watch-*.lock")[0]).read())
+wait_for(lambda: any("watching" in open(lock).read() for lock in glob.glob("unstuck-runs/*/watch-*.lock")))
 watcher = int(open(glob.glob("unstuck-runs/*/watch-*.lock")[0]).read().split()[2])
 (at,) = glob.glob("unstuck-runs/*/recordings-*.at")
 wait_for(lambda: glob.glob(open(at).read() + "/*.rec"))

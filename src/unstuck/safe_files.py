@@ -136,8 +136,11 @@ def append_private(path: str | Path, *, flags: int = os.O_WRONLY | os.O_APPEND) 
 
 
 def make_folder(path: str | Path) -> None:
-    """A folder in one that is there, for its owner alone. It may be there already."""
+    """For its owner alone. It may be there already; below a folder that is held, the one above it is."""
     with reached(path) as (above, name):
+        if above is None:
+            os.makedirs(name, PRIVATE_FOLDER, exist_ok=True)
+            return
         try:
             os.mkdir(name, PRIVATE_FOLDER, dir_fd=above)
         except FileExistsError:
