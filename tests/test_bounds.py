@@ -9,12 +9,14 @@ from pathlib import Path
 
 import pytest
 
+from unstuck.cli import main as cli
 from unstuck.diagnose import diagnose, get_ready
 from unstuck.inside import format as f
 from unstuck.inside.core.recorder import Recorder
 from unstuck.inside.format import Kind
 from unstuck.probes import journals
 from unstuck.recordings import folder as run_folder
+from unstuck.safe_files import LARGEST_TEXT
 
 sys.path.insert(0, str(Path(__file__).parent / "fuzzing"))
 import spoiling
@@ -154,6 +156,41 @@ def test_reading_recordings_has_an_end(
 
     assert len(report.evidence.recording or ()) < 6
     assert [one for one in report.notes if ".rec is left out: " in one]
+
+
+OBJECTS = {
+    "looks": ('{"run":{"id":"x"},"host":[{"node":"h","samples":[{"at":1,"processes":[', '{"pid":1}', "]}]}]}"),
+    "exits": ('{"run":{"id":"x"},"exits":[', '{"pid":1,"status":-9,"at":1.5,"how":"x"}', "]}"),
+    "lists": (
+        '{"run":{"id":"x"},"stacks":[],"trial":{"command":"x","target":{"name":"x","kwargs":{"a":[',
+        "[]",
+        "]}}}}",
+    ),
+    "numbers": ('{"run":{"id":"x"},"trial":{"command":"x","target":{"name":"x","kwargs":{"a":[', "1.5", "]}}}}"),
+    "texts": ('{"run":{"id":"x"},"trial":{"command":"x","target":{"name":"x","kwargs":{"a":[', '"%07d"', "]}}}}"),
+}
+
+
+@pytest.mark.parametrize("kind", OBJECTS)
+@pytest.mark.parametrize("size", [12 << 20, LARGEST_TEXT - 1000])
+def test_a_report_of_the_largest_size_is_judged_or_refused_within_the_memory(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], kind: str, size: int
+) -> None:
+    begin, each, end = OBJECTS[kind]
+    length = len(each % 0 if "%" in each else each) + 1
+    inner = ",".join(each % number if "%" in each else each for number in range((size - 300) // length))
+    head = '{"unstuck":"0","run":{"id":"x","command":[],"started":0,"host":""},"state":"healthy","evidence":'
+    (tmp_path / "report.json").write_text(f"{head}{begin}{inner}{end}}}")
+    del inner
+    get_ready()
+
+    with spoiling.within_memory():
+        code = cli.main(["why", str(tmp_path / "report.json")])
+
+    said = capsys.readouterr()
+    assert "Traceback" not in said.err
+    assert "is not an unstuck report" not in said.err
+    assert code != 2 or "too full to be read" in said.err or "unknown" in said.out
 
 
 @pytest.mark.parametrize("name", ["recordings", "snapshots"])

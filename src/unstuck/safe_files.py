@@ -16,7 +16,11 @@ import stat
 from collections.abc import Iterator
 from pathlib import Path
 
-LARGEST_TEXT = 256 << 20  # bytes of one JSON document or journal: far above what 1,000 ranks come to
+LARGEST_TEXT = 64 << 20  # bytes of one JSON document: the report on 1,000 ranks has 13 MB
+# About the bytes of memory that a document may take until it is judged, and each object, list, text and value in it:
+# `{"a":1}` takes forty times its length.
+MOST_MEMORY = 300_000_000
+OBJECT, LIST, TEXT, VALUE = 300, 160, 150, 50
 PRIVATE_FILE, PRIVATE_FOLDER = 0o600, 0o700
 INTO = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC  # a folder, to reach what is in it
 _NEVER = os.O_NOFOLLOW | os.O_CLOEXEC  # through a link; into a program that we start
@@ -90,6 +94,21 @@ def read_plain(path: str | Path, *, largest: int = LARGEST_TEXT, follow: bool = 
     """All of a regular file, never more than `largest` bytes even while it grows."""
     with os.fdopen(open_plain(path, largest=largest, follow=follow), "rb") as file:
         return file.read(largest)
+
+
+def read_document(path: str | Path, *, largest: int = LARGEST_TEXT, follow: bool = False) -> bytes:
+    """A JSON document that can be held in memory once it is decoded."""
+    data = read_plain(path, largest=largest, follow=follow)
+    if in_memory(data) > MOST_MEMORY:
+        raise NotPlainError(path, f"too full to be read ({len(data):,} bytes)")
+    return data
+
+
+def in_memory(data: bytes) -> int:
+    """About how many bytes a JSON document takes once it is decoded."""
+    texts = data.count(b'"') // 2 - data.count(b'":')
+    taken = OBJECT * data.count(b"{") + LIST * data.count(b"[") + VALUE * data.count(b",") + TEXT * max(texts, 0)
+    return len(data) + taken
 
 
 def refuse_link(folder: str | Path) -> None:

@@ -22,7 +22,7 @@ from ..diagnose import diagnose_live, diagnose_run, report_on, trainings
 from ..errors import UserError
 from ..evidence import Evidence
 from ..report import SCHEMA, Report
-from ..safe_files import NotPlainError, read_plain
+from ..safe_files import NotPlainError, read_document
 from ..views.as_json import render
 from ..views.checks import show_check
 from ..views.console import console_for
@@ -123,7 +123,7 @@ def _bytes_of(file: Path) -> bytes:
     """The user named it, perhaps by a link of his own; but nothing other than a file is opened."""
     if not stat.S_ISREG(file.stat().st_mode):
         raise NotPlainError(file, "not a file")
-    return read_plain(file, follow=True)
+    return read_document(file, follow=True)
 
 
 def _folder(report: Report, target: str) -> str:

@@ -17,7 +17,7 @@ from ..evidence.distributed import Attempt
 from ..evidence.journal import Begin
 from ..evidence.process import Failure, Process
 from ..report import Report
-from ..safe_files import PRIVATE_FOLDER, open_plain, read_plain, refuse_link, write_private
+from ..safe_files import PRIVATE_FOLDER, open_plain, read_document, refuse_link, write_private
 from ..wording.left_out import encodable, left_out
 from . import machine
 from .journals import Journal, Reading
@@ -130,7 +130,7 @@ def _over(evidence: Evidence, taken: Evidence) -> bool:
 
 
 def _taken(path: Path) -> Evidence | None:
-    taken = msgspec.json.decode(read_plain(path, largest=LARGEST_SNAPSHOT), type=Report).evidence
+    taken = msgspec.json.decode(read_document(path, largest=LARGEST_SNAPSHOT), type=Report).evidence
     return taken if isinstance(taken, Evidence) else None
 
 
