@@ -36,7 +36,7 @@ pictures: .venv/dev  ## draw the verdicts in docs/pictures from kept evidence of
 site: .venv/dev  ## build the documentation as a site into site/, without a network
 	$(RUN) mkdocs build --strict
 
-versions: .venv/dev  ## a core of scenarios on other versions of Python and torch; gigabytes, and an hour and a half
+versions: .venv/dev  ## a core of scenarios on other versions of Python and torch; gigabytes, and two hours
 	.venv/bin/python benchmarks/versions.py --markdown docs/versions.md
 
 # torch comes first and by plain pip: resolved together with the rest, it would bring gigabytes of another build.
