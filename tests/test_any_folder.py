@@ -34,6 +34,7 @@ def cloned(place: Path) -> None:
 
 
 @pytest.mark.scenario
+@pytest.mark.calm
 def test_tests_of_paths_pass_in_a_clone_that_has_the_name_of_the_package(tmp_path: Path) -> None:
     clone = tmp_path / "ünstuck dir" / "unstuck"
     cloned(clone)

@@ -57,6 +57,8 @@ LINES = {
 }
 
 
+@pytest.mark.scenario
+@pytest.mark.calm
 @pytest.mark.parametrize("kind", LINES)
 def test_journals_of_many_nodes_take_no_more_than_their_share(tmp_path: Path, kind: str) -> None:
     run = a_run(tmp_path / "run")
@@ -171,6 +173,8 @@ OBJECTS = {
 }
 
 
+@pytest.mark.scenario
+@pytest.mark.calm
 @pytest.mark.parametrize("kind", OBJECTS)
 @pytest.mark.parametrize("size", [12 << 20, LARGEST_TEXT - 1000])
 def test_a_report_of_the_largest_size_is_judged_or_refused_within_the_memory(

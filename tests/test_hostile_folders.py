@@ -162,6 +162,8 @@ def test_a_report_that_is_no_plain_file_is_refused_in_one_line(tmp_path, capsys,
     assert (code, out, err.count("\n")) == (2, "", 1)
 
 
+@pytest.mark.scenario
+@pytest.mark.calm
 def test_a_hundred_thousand_files_among_the_recordings_are_no_reason_to_wait(tmp_path, capsys):
     run = a_run(tmp_path / "run")
     for number in range(100_000):

@@ -21,8 +21,8 @@ from ..safe_files import open_plain
 from ..wording.left_out import encodable, left_out
 
 LARGEST = 8 << 20  # bytes of one journal: it is set aside long before
-READ = 256 << 20  # bytes of all of them: 128 nodes with the longest that a watcher writes
-WORK = 3_000_000  # lines and opening braces in all of them, which is what reading takes time for: two seconds
+READ = 128 << 20  # bytes of all of them: 16 nodes with the longest that a watcher writes
+WORK = 1_200_000  # lines and opening braces in all of them, which is what reading takes time for: one second
 HEAD = 64 << 10  # bytes of the beginning of one that is not read as a whole
 LONGEST = 1 << 20  # bytes of one line: a look at 5,000 processes
 NODES, TOLD = 1024, 20  # journals that are read, and of those that cannot be, how many are named
