@@ -21,7 +21,7 @@ pytest_plugins = ["second_try"]
 MOST = 8  # trainings at a time: each has several processes of some hundred megabytes
 # Five trainings at a time share two cores: a thread that spins while it waits takes them from the others.
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
-os.environ["UNSTUCK_LANG"] = "en"  # whatever the locale is: tests/test_language.py has the others
+os.environ["UNSTUCK_LANG"] = "en"  # whatever the locale is: tests/wording/test_language.py has the others
 
 
 def pytest_collection_modifyitems(items):

@@ -17,7 +17,7 @@ ROOT = Path(__file__).parents[1]
 TIMEOUT = 600.0
 # What looks at tracebacks, at paths, and at the names of folders.
 TESTS = """
-    tests/test_tree.py tests/test_place.py tests/inside/test_bootstrap.py tests/inside/test_raised_again.py
+    tests/test_tree.py tests/watching/test_place.py tests/inside/test_bootstrap.py tests/inside/test_raised_again.py
     tests/inside/test_wrapping.py
 """
 

@@ -292,3 +292,18 @@ def test_a_rule_explains_itself_under_the_same_headings_as_all(path: Path) -> No
     assert "\n" not in first.strip(), "the first sentence has a line of its own"
     assert tuple(section.partition("\n")[0] for section in sections) in (HEADINGS, (*HEADINGS, THREADS))
     assert all(section.partition("\n")[2].strip() for section in sections), "a heading has nothing below it"
+
+
+# What is about no room of src/unstuck alone.
+ABOUT_ALL = {
+    "any_folder", "architecture", "capture", "coverage_map", "docs", "import_cost", "nccl", "public_api", "retention",
+    "scenarios", "second_try", "site", "tree", "unprepared",
+}  # fmt: skip
+
+
+def test_tests_lie_in_the_folder_of_the_room_that_they_are_about() -> None:
+    tests = ROOT / "tests"
+    rooms = {path.name for path in (ROOT / "src" / "unstuck").iterdir() if path.is_dir()} | {"benchmarks", "fuzzing"}
+
+    assert {path.stem.removeprefix("test_") for path in tests.glob("test_*.py")} == ABOUT_ALL
+    assert {path.relative_to(tests).parts[0] for path in tests.rglob("*/test_*.py")} <= rooms
