@@ -108,12 +108,12 @@ def test_an_epoch_without_an_end_never_stood_still_and_a_healthy_run_stays_one(m
     run = Run("run", started=STARTED, pid=7, host="n", status=0)
     evidence = Evidence(run=run, recording=[main], exits=[Exit(7, 0, 100.0, "waited", node="n")])
     kinds = {}
-    for name, rule in (("epoch-never-ends", "epoch-never-ends"), ("epoch-never-ends-healthy", None)):
+    for name, rule in (("gil-held", "gil-held"), ("gil-held-healthy", None)):
         trial = told(measuring, name, rule=rule, state="stuck" if rule else "healthy", code=0)
         report = msgspec.structs.replace(trial.report, evidence=evidence)
         kinds[name] = measuring.detected.row(trial._replace(report=report))["kind"]
 
-    assert kinds == {"epoch-never-ends": "others", "epoch-never-ends-healthy": "healthy"}
+    assert kinds == {"gil-held": "others", "gil-held-healthy": "healthy"}
 
 
 def test_hangs_come_with_their_healthy_neighbours_and_with_all_that_are_merely_healthy(measuring):

@@ -59,6 +59,7 @@ def test_a_real_loader_is_measured_and_asked_what_if(tmp_path):
 
 
 @pytest.mark.scenario
+@pytest.mark.calm
 def test_a_worker_is_taken_as_large_as_its_share_of_a_pass_makes_it(tmp_path):
     kwargs = json.dumps({"root": str(tmp_path), "batch": 8, "length": 256})
 

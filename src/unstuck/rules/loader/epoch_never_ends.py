@@ -59,13 +59,13 @@ from ...evidence.loader import Loader
 from ...evidence.process import Process
 from ...wording.settings import in_words_of
 from ...wording.text import many
-from ..rule import rule
+from ..rule import Level, rule
 
 MORE = 1.5  # times the reported length: a last, smaller batch of each worker is no endless epoch
 INTERRUPTED = (-2, -15)  # SIGINT, SIGTERM: what people send; SIGKILL comes from the kernel, too
 
 
-@rule(explains=Symptom.STUCK, certainty=Certainty.LIKELY, needs=("recording",))
+@rule(explains=Symptom.WRONG, certainty=Certainty.LIKELY, needs=("recording",), level=Level.CAUSE)
 def check(case: Case) -> Iterator[Finding]:
     for process, loader in case.training_loaders:
         reported = _length(loader)

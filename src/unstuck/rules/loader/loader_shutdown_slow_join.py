@@ -81,7 +81,7 @@ REMEDY = Remedy(
 )
 
 
-@rule(explains=Symptom.STUCK, certainty=Certainty.LIKELY, needs=("recording|processes",))
+@rule(explains=Symptom.WAITING, certainty=Certainty.LIKELY, needs=("recording|processes",))
 def check(case: Case) -> Iterator[Finding]:
     live = list(_now(case))
     yield from live or _afterwards(case)
@@ -128,6 +128,7 @@ def _afterwards(case: Case) -> Iterator[Finding]:
             remedy=REMEDY,
             alternatives=_others(loader),
             where=loader.reads_at or loader.created,
+            symptom=Symptom.SLOW.value,
         )
         return
 
