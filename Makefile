@@ -10,7 +10,7 @@ unexport PYTHONDONTWRITEBYTECODE
 demo: .venv/base  ## run a small broken training under unstuck and print the verdict
 	$(RUN) unstuck demo
 
-test: .venv/dev lint  ## lint, types, all tests, all kept evidence and the core of the scenarios: under 10 minutes
+test: .venv/dev lint  ## lint, types, all tests, all kept evidence and the core of the scenarios: about a quarter of an hour
 	$(RUN) pytest -m "not calm"
 
 scenarios: .venv/dev  ## every scenario, from inside and from outside, no more at a time than there are cores
